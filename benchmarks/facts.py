@@ -17,6 +17,7 @@ _RUEIDISLOCK = Path(__file__).parent / "rivals" / "rueidislock_go"
 _PACKAGES = (
     *("redisson-py", "redis", "hiredis", "uvloop"),
     *("python-redis-lock", "pottery", "aioredlock", "aioredis", "py-redis-semaphore"),
+    *("limits", "pyrate-limiter", "aiolimiter"),
     *("asyncpg", "asyncmy", "grpcio", "kazoo", "aetcd", "tooz"),
 )
 

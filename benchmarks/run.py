@@ -20,15 +20,18 @@ from benchmarks.goals import goals
 from benchmarks.harness import Table, goal_rows
 from benchmarks.plots import CannotDrawError, draw, draw_clients
 from benchmarks.rivals import (
+    AIOLIMITER,
     AIOREDLOCK,
     BARE,
     BARE_UVLOOP,
+    LIMITS,
     NO_PLAIN_LOCK,
     OURS,
     OURS_UVLOOP,
     POTTERY,
     PY_REDIS_SEMAPHORE,
     PY_REDIS_SEMAPHORE_POLLING,
+    PYRATE_LIMITER,
     PYTHON_REDIS_LOCK,
     REDIS_PY,
     REDISSON,
@@ -46,6 +49,7 @@ from benchmarks.scenarios import (
     loss,
     primitives,
     processes,
+    rates,
     recovery,
     red_locks,
     renewals,
@@ -74,6 +78,7 @@ SCENARIOS: dict[str, tuple[Scenario, ...]] = {
     "order": (fairness.measure,),
     "crowd": (crowd.measure,),
     "semaphores": (semaphores.measure,),
+    "rates": (rates.measure,),
     "red": (red_locks.measure,),
     "topologies": (topologies.measure,),
     "stores": (stores.measure,),
@@ -114,6 +119,8 @@ def workers_needed(chosen: list[str], sides: list[str], size: Size) -> dict[str,
         need(2, OURS, OURS_UVLOOP)
     if {"waiting", "semaphores"} & set(chosen):
         need(2, PY_REDIS_SEMAPHORE, PY_REDIS_SEMAPHORE_POLLING)
+    if "rates" in chosen:
+        need(1, LIMITS, PYRATE_LIMITER, AIOLIMITER)
     if "order" in chosen:
         need(size.fair_crew[0], OURS, OURS_UVLOOP, REDIS_PY)
     return needed

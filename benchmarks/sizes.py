@@ -26,6 +26,8 @@ class Size:
         compared_waiters: Waiters of one name, for every side.
         waiters: Waiters of ours, on one name and on a name each.
         window: Seconds for which waiting is watched; polls come every 5 to 7.5 s.
+        rate_waiters: Tasks that wait for a rate limiter.
+        rate_intervals: How many of its intervals are watched, beyond the first.
         held: Locks held and renewed.
         held_on_uvloop: On uvloop, where nothing is asked of them.
         held_by_rivals: By rivals, which have a thread or a task for each.
@@ -69,6 +71,8 @@ class Size:
     compared_waiters: int = 100
     waiters: tuple[int, ...] = (1_000, 10_000)
     window: float = 20.0
+    rate_waiters: int = 1_000
+    rate_intervals: int = 4
     held: int = 100_000
     held_on_uvloop: int = 20_000
     held_by_rivals: int = 100
@@ -108,6 +112,7 @@ SIZES = {
         warm_up=3.0,
         waiters=(1_000,),
         window=7.5,
+        rate_intervals=2,
         held=11_111,
         held_on_uvloop=2_000,
         renewed_lease=1.0,
@@ -142,6 +147,8 @@ SIZES = {
         compared_waiters=2,
         waiters=(),
         window=0.05,
+        rate_waiters=20,
+        rate_intervals=1,
         held=20,
         held_on_uvloop=20,
         held_by_rivals=2,

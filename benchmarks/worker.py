@@ -24,6 +24,7 @@ from benchmarks.scenarios import (
     growth,
     handoff,
     loss,
+    rates,
     recovery,
     red_locks,
     renewals,
@@ -60,6 +61,8 @@ JOBS: dict[str, Callable[..., Awaitable[Any]]] = {
     "hand_down": growth.hand_down,
     "gather_crowd": crowd_workers.gather_crowd,
     "in_crowd": crowd_workers.in_crowd,
+    "grants": rates.grants,
+    "limited": rates.limited,
 }
 
 

@@ -40,6 +40,9 @@ AIOREDLOCK = "aioredlock"
 POTTERY_THREADS = "pottery, threads"
 PY_REDIS_SEMAPHORE = "py-redis-semaphore"
 PY_REDIS_SEMAPHORE_POLLING = "py-redis-semaphore, polling"
+LIMITS = "limits"
+PYRATE_LIMITER = "pyrate-limiter"
+AIOLIMITER = "aiolimiter"
 OURS_POSTGRES = "PostgreSQL: redisson_py"
 OURS_MYSQL = "MariaDB: redisson_py"
 OURS_ETCD = "etcd: redisson_py"
@@ -74,6 +77,9 @@ SIDES = {
     POTTERY_THREADS: Entry("pottery:PotteryThreads"),
     PY_REDIS_SEMAPHORE: Entry("py_redis_semaphore:PyRedisSemaphore"),
     PY_REDIS_SEMAPHORE_POLLING: Entry("py_redis_semaphore:PyRedisSemaphorePolling"),
+    LIMITS: Entry("limits:Limits"),
+    PYRATE_LIMITER: Entry("pyrate_limiter:PyrateLimiter"),
+    AIOLIMITER: Entry("aiolimiter:AioLimiter"),
 }
 
 #: What runs on each store other than Redis, ours first. They take part in `stores` only.
@@ -103,4 +109,5 @@ ON_STORES: dict[str, dict[str, Entry]] = {
 NO_PLAIN_LOCK = (
     *(POTTERY_THREADS, PY_REDIS_SEMAPHORE, PY_REDIS_SEMAPHORE_POLLING),
     *(OURS_UNSYNCED, REDIS_PY_CLUSTER),
+    *(LIMITS, PYRATE_LIMITER, AIOLIMITER),
 )

@@ -56,6 +56,10 @@ class Ours(TaskSide):
                 done += 1
         return done
 
+    async def limiter(self, name: str, rate: int, per: float) -> Callable[[], Awaitable[object]]:
+        """Return its call that waits."""
+        return self.client.get_rate_limiter(name, rate, per).acquire
+
     async def hold(self, name: str) -> None:
         """Acquire without renewal."""
         self._leases.append(await self.client.get_lock(name).acquire(lease_time=LONG_LEASE))

@@ -70,6 +70,14 @@ class Side(ABC):
         """
         raise CannotError("is no lock")
 
+    async def limiter(self, name: str, rate: int, per: float) -> Callable[[], Awaitable[object]]:
+        """Return what takes a unit of the rate limiter `name`, and waits until there is one.
+
+        Raises:
+            CannotError: It has none.
+        """
+        raise CannotError("is no rate limiter")
+
     @property
     def reported(self) -> int:
         """How many of the leases of `keep` were said to be lost."""

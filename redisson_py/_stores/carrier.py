@@ -34,7 +34,7 @@ from redisson_py._loop import (
 from redisson_py._options import SHORTEST_WAIT_SECONDS
 from redisson_py._outage import Outages
 from redisson_py._retry import pause_before
-from redisson_py._stores.contract import Done, Granted, Kind, Renewal, Store
+from redisson_py._stores.contract import Done, Granted, Kind, OtherNumber, Renewal, Store
 from redisson_py._stores.reaching import Reaching
 from redisson_py._stores.requests import (
     Ask,
@@ -374,6 +374,9 @@ class Carrier:
         if isinstance(answer, Done):
             queue.kept = kept
             return _answers.Settled(answer.token, answer.result)
+        if isinstance(answer, OtherNumber):
+            queue.kept = kept
+            return _answers.Disagrees(answer.permits)
         if answer.unsure:
             self._is_unsure(call, queue, sent=True)
         busy = _answers.Busy(answer.retry_in, queued=wish.waits, absent=answer.absent)

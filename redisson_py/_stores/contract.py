@@ -52,6 +52,7 @@ class Wish:
         proposal: What a candidate of an election says; None where a hold has no value.
         units: How many permits of a semaphore, all or none.
         permits: How many permits a semaphore gets that has no number yet; None: it stays so.
+        compares: If it has another number, nothing is done, and the answer is `OtherNumber`.
     """
 
     name: str
@@ -65,6 +66,7 @@ class Wish:
     proposal: bytes | None = None
     units: int = 1
     permits: int | None = None
+    compares: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +112,17 @@ class Done:
 
     token: int
     result: str | bytes
+
+
+@dataclass(frozen=True, slots=True)
+class OtherNumber:
+    """The semaphore has another number of permits than the wish says: nothing was done.
+
+    Attributes:
+        permits: How many, taken ones included.
+    """
+
+    permits: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,7 +236,7 @@ class Store(Protocol):
         """Return where it keeps a lock: two with a key in common may wait for each other."""
         ...
 
-    async def ask(self, wish: Wish, deadline: float) -> Granted | Busy | Done:
+    async def ask(self, wish: Wish, deadline: float) -> Granted | Busy | Done | OtherNumber:
         """Take the hold if it is free, or held by this owner already.
 
         `Done` is the answer to a wish of the kind "once" alone: nothing of the owner is left then
@@ -349,6 +362,15 @@ class OnceStore(Protocol):
         """Do the same in a transaction of the user's, on its connection.
 
         Nobody else is granted the lock before it has ended.
+        """
+        ...
+
+    def recording(
+        self, name: str, owner: str, token: int, result: str | bytes, keep: float
+    ) -> Sequence[tuple[str, tuple[object, ...]]]:
+        """Return the statements that do it on a connection of the user's, and their arguments.
+
+        Each brings a row, or the owner does not hold the lock. The first one changes nothing.
         """
         ...
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, Self, cast, final
 
@@ -14,7 +15,7 @@ from redisson_py._stores.executor import StoreExecutor
 from redisson_py._stores.locks import StoreView, described, name_of
 from redisson_py._stores.requests import OwnedSpecial, Special
 from redisson_py._time import Duration, check_lease_time
-from redisson_py.locks.once import Once, OnceLease, OnceOwnership, OnceSnapshot
+from redisson_py.locks.once import Once, OnceLease, OnceOwnership, OnceSnapshot, Statement
 
 
 class _OnceCommands(StoreLockCommands):
@@ -50,6 +51,10 @@ class _Recorder:
         ask = partial(self._store.complete, name, owner, token, result, keep)
         call = self._executor.start(OwnedSpecial(ask, name, owner), must=True)
         return bool(await self._executor.answer(call))
+
+    def recording(self, hold: Hold, token: int, result: str | bytes) -> Sequence[Statement]:
+        """Return what records a result in a transaction of the user's, on any connection to it."""
+        return self._store.recording(self._name, hold.owner, token, result, self._keep)
 
 
 @final

@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Self, cast, final
 
+from redisson_py._answers import Disagrees
 from redisson_py._arguments import explained
 from redisson_py._engine.awaiting import acquiring
 from redisson_py._engine.block import HoldBlock
@@ -85,7 +86,8 @@ class StorePermitCommands(StoreLockCommands):
         waits = isinstance(request, PermitRequest) and request.registers and not request.once
         permits = None if self.start_units < 0 else self.start_units
         wish = super().wish(request)
-        return replace(wish, waits=waits, units=request.target, permits=permits)
+        compares = request.compares and permits is not None
+        return replace(wish, waits=waits, units=request.target, permits=permits, compares=compares)
 
     def lower(self, hold: Held, target: int, lease_time: float) -> Request:
         """Return the request that lowers the units of a hold."""
@@ -103,7 +105,6 @@ class StorePermitOwnership(PermitOwnership[StorePermitCommands, Context]):
         super().__init__(
             context, name, StorePermitCommands(name_of(context, name), start, self._store)
         )
-        self.compares = False
 
     async def exists(self) -> bool:
         """Return whether there is such a semaphore; raise if the store does not answer."""
@@ -118,12 +119,16 @@ class StorePermitOwnership(PermitOwnership[StorePermitCommands, Context]):
     async def change(self, verb: Verb, units: int = 0) -> int:
         """Change the number of permits, once, also if the caller is cancelled."""
         self.context.check()
+        # Who changes the number need not be told that it is another one.
+        self.permit_queue.number_known |= verb in ("set", "add", "drain")
         start = self.commands.start_units
         # The first of its requests and all copies of it have this id.
         request = self.context.owners.new_owner()
         first = None if start < 0 else start
         ask = partial(self._store.change_permits, self.commands.name, request, verb, units, first)
-        return int(await self._answer(ask, must=True))
+        result = int(await self._answer(ask, must=True))
+        self.permit_queue.number_known |= verb == "make" and result == 1
+        return result
 
     async def _answer(
         self, ask: Callable[..., Any], *, must: bool, fails_fast: bool = False
@@ -138,8 +143,9 @@ class StoreSemaphore(UnitsLike[StorePermitOwnership]):
     """A number of permits in a store, which tasks, processes and hosts acquire and release.
 
     Made by `client.get_semaphore(name, permits)`. With `permits`, the first use creates the
-    semaphore if it does not exist; an existing one keeps its number. `async with semaphore:` takes
-    one. Any task of this client may release another task's permit.
+    semaphore if it does not exist; an existing one keeps its number. If that is another one, a
+    warning is logged, once for a client and a name. `async with semaphore:` takes one. Any task of
+    this client may release another task's permit.
 
     Use it to limit how many tasks do something at once; use a lock where the holder should be
     known. A lock of the same name has nothing to do with it.
@@ -274,6 +280,7 @@ class StoreSemaphore(UnitsLike[StorePermitOwnership]):
         if permits.number is None and self._permits is not None:
             await self._ownership.change("make", self._permits)
             permits = await self._ownership.permits()
+        self._ownership.disagrees(Disagrees(permits.number))
         return permits.available
 
     async def try_set_permits(self, n: int) -> bool:

@@ -17,8 +17,11 @@ from redisson_py._engine.snapshots import LockSnapshot
 from redisson_py._engine.task_ownership import TaskOwnership
 from redisson_py._loop import Task, current_task
 from redisson_py._time import Duration
-from redisson_py.errors import NotHeldError, RedissonError
+from redisson_py.errors import LeaseLostError, NotHeldError, RedissonError
 from redisson_py.locks.lock_of import LockOf
+
+#: A statement in SQL, with `$1` for the first of its arguments.
+Statement = tuple[str, tuple[object, ...]]
 
 #: Longest result in bytes: one megabyte of 1,024 times 1,024.
 LONGEST_RESULT_BYTES = 1 << 20
@@ -49,6 +52,17 @@ class OnceServer(Protocol):
 
         It is carried out even if its caller is cancelled. It may be asked again: the same
         hold gets the same answer, and what was recorded first stays.
+        """
+        ...
+
+    def recording(self, hold: Hold, token: int, result: str | bytes) -> Sequence[Statement]:
+        """Return what records a result in a transaction of the user's, on any connection to it.
+
+        Each statement brings a row, or the hold is not in force. The first one changes nothing:
+        after it the connection is in a transaction, or in none.
+
+        Raises:
+            TypeError: This server has no part in transactions of users.
         """
         ...
 
@@ -131,34 +145,58 @@ class OnceLease(FencedLease):
                 of the locks: the record is a row of that transaction, so it is committed with your
                 rows or not at all, and nobody else runs it before the transaction has ended. The
                 lock is held until the end of the block; after a rollback you may complete it again.
-                Default: None, in a step of its own
+                Errors of its driver are yours, as the transaction is. Default: None, in a step of
+                its own
 
         Raises:
             LeaseLostError: The lock was lost. Nothing is recorded: roll a transaction back.
             NotHeldError: It is done already, or the block was left.
             ConnectionLostError: The server did not answer.
-            BackendError: It refused: no permission. The block still runs.
+            BackendError: It refused: no permission; or the connection does not see the tables of
+                the locks. The block still runs.
             ClientClosedError: The client was closed.
-            TypeError: The result is neither bytes nor str, or there is no such connection.
+            TypeError: The result is neither bytes nor str, it is no such connection, or the client
+                is one of Redis.
             ValueError: It is longer than 1 MiB, or no valid text. Nothing was sent.
             RuntimeError: The connection is not inside a transaction.
         """
+        self._check_completion(result)
+        if not await self._server.complete(self._hold, self.token, result, connection):
+            raise self._not_recorded()
+        self._recorded(result, in_transaction=connection is not None)
+        if connection is None:
+            await self._leave()
+
+    @property
+    def _server(self) -> OnceServer:
+        return cast("OnceOwnership", self._hold.ownership).server
+
+    def _check_completion(self, result: str | bytes) -> None:
+        """Refuse what cannot be recorded, or not by this block; errors as for `complete`."""
         check_result(result)
-        hold = self._hold
-        ownership = cast("OnceOwnership", hold.ownership)
         if self._result is not None and not self._in_transaction:
-            raise NotHeldError(f"{ownership!r} is done already: a block completes it once")
+            raise NotHeldError(
+                f"{self._hold.ownership!r} is done already: a block completes it once"
+            )
         if self._spent and self._state == "released":
             raise self._not_held()
         self.check()
-        if not await ownership.server.complete(hold, self.token, result, connection):
-            if self._state == "held":
-                ownership.context.watchdog.lose(hold, "taken")
-            raise self._loss()
+
+    def _recording(self, result: str | bytes) -> Sequence[Statement]:
+        """Return what records it in a transaction, for a thread; errors as for `complete`."""
+        self._check_completion(result)
+        return self._server.recording(self._hold, self.token, result)
+
+    def _recorded(self, result: str | bytes, in_transaction: bool) -> None:
+        """Note that the result is recorded, in this transaction or for good."""
         self._result = result
-        self._in_transaction = connection is not None
-        if connection is None:
-            await self._leave()
+        self._in_transaction = in_transaction
+
+    def _not_recorded(self) -> LeaseLostError:
+        """Note that the server does not have the hold; return the error."""
+        if self._state == "held":
+            cast("OnceOwnership", self._hold.ownership).context.watchdog.lose(self._hold, "taken")
+        return self._loss()
 
     async def _leave(self) -> None:
         """Release the lock. What is done stays done, whatever the answer is."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Self, final
 
 from redisson_py import _keys
@@ -14,7 +15,7 @@ from redisson_py._redis.inspecting import Describer, seconds, texts
 from redisson_py._redis.receipts import Receipts
 from redisson_py._redis.view import RedisView
 from redisson_py._time import Duration, check_lease_time, milliseconds
-from redisson_py.locks.once import Once, OnceLease, OnceOwnership, OnceSnapshot
+from redisson_py.locks.once import Once, OnceLease, OnceOwnership, OnceSnapshot, Statement
 
 
 class _Recorder:
@@ -29,14 +30,24 @@ class _Recorder:
     async def complete(self, hold: Hold, token: int, result: str | bytes, connection: Any) -> bool:
         """Record a result, if the hold is in force; return whether it was."""
         if connection is not None:
-            raise TypeError(
-                "connection is for PostgreSQL: Redis has no part in a transaction of it"
-            )
+            raise _no_transaction()
         context, commands = self._context, self._commands
         context.check()
         args = commands.complete(hold, token, result)
         call = context.executor.start_record(COMPLETE, commands.key, args)
         return bool(await context.executor.answer(call))
+
+    def recording(self, hold: Hold, token: int, result: str | bytes) -> Sequence[Statement]:
+        """Refuse it: a transaction of the user's is one of PostgreSQL.
+
+        Raises:
+            TypeError: Always.
+        """
+        raise _no_transaction()
+
+
+def _no_transaction() -> TypeError:
+    return TypeError("connection is for PostgreSQL: Redis has no part in a transaction of it")
 
 
 @final

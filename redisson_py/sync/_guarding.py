@@ -2,19 +2,20 @@
 
 The event loop says what to ask, and the thread asks on its own connection. Drivers differ in how
 they say whether that is inside a transaction, so the server says it: a lock of a row gives its
-transaction a number, which a second statement finds only in the same transaction.
+transaction a number, which a second statement finds only in the same transaction. What records
+something comes behind that, or it would be committed where there is no transaction.
 """
 
 from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable
+from collections.abc import Sequence
 from contextlib import closing
-from typing import Any, Final
+from typing import Any, Final, cast
 
-from redisson_py import BackendError, LeaseLostError
-from redisson_py._stores.postgres.sql import NO_TABLE_TO_GUARD
+from redisson_py import BackendError, LeaseLostError, OnceLease
+from redisson_py.locks.once import Statement
 from redisson_py.sync._wrapping import Wrapper
 
 _IN_TRANSACTION: Final = "SELECT 1 WHERE pg_catalog.txid_current_if_assigned() IS NOT NULL"
@@ -32,28 +33,19 @@ def guard_transaction(lease: Wrapper, connection: Any) -> None:
         BackendError: It does not see the table of locks.
         TypeError: It is no connection for threads.
     """
-    if (
-        not callable(getattr(connection, "cursor", None))
-        or hasattr(connection, "fetchrow")
-        or inspect.iscoroutinefunction(getattr(connection, "execute", None))
-    ):
-        raise TypeError(
-            "guard takes a connection of psycopg, psycopg2 or Django that is for threads, or"
-            " SQLAlchemy's session.connection().connection, not"
-            f" {type(connection).__module__}.{type(connection).__qualname__}"
-        )
+    _check_connection(connection, "guard")
     asking = lease._call(_asking)
-    if asking is None or not _guard(connection, *asking):
+    if asking is None or not _ask(connection, [asking], "guard"):
         raise lease._call(_refusal)
 
 
-async def _asking(own: Any) -> tuple[str, tuple[object, ...]] | None:
+async def _asking(own: Any) -> Statement | None:
     """Return the statement and its arguments; None if the hold is gone. In the event loop."""
     found = own._guarding()
     if found is None:
         return None
     store, name, token = found
-    asking: tuple[str, tuple[object, ...]] = store.guarding(name, own.owner, token)
+    asking: Statement = store.guarding(name, own.owner, token)
     return asking
 
 
@@ -63,29 +55,91 @@ async def _refusal(own: Any) -> LeaseLostError:
     return refusal
 
 
-def _guard(connection: Any, statement: str, arguments: tuple[object, ...]) -> bool:
-    order = [arguments[int(number) - 1] for number in _PLACEHOLDER.findall(statement)]
-    # As DB-API has it: `%` in the name of a schema is no placeholder.
-    asked = _PLACEHOLDER.sub("%s", statement.replace("%", "%%"))
+def complete(once: Wrapper, result: str | bytes, connection: Any) -> None:
+    """Record that something is done: in a step of its own, or in a transaction of the user's.
+
+    Args:
+        once: A `OnceLease`, or a `Once` that the current thread has entered.
+        result: The result.
+        connection: As for `guard_transaction`; None: no transaction of the user's.
+    """
+    if connection is None:
+        once._call(lambda own: own.complete(result))
+        return
+    statements = once._call(lambda own: _recording(own, result))
+    _check_connection(connection, "complete")
+    if not _ask(connection, statements, "complete"):
+        raise once._call(_not_recorded)
+    once._call(lambda own: _recorded(own, result))
+
+
+async def entered(own: Any) -> OnceLease:
+    """Return what the current thread has entered. In the event loop."""
+    return cast("OnceLease", own if isinstance(own, OnceLease) else own._of_task())
+
+
+async def _recording(own: Any, result: str | bytes) -> Sequence[Statement]:
+    return (await entered(own))._recording(result)
+
+
+async def _not_recorded(own: Any) -> LeaseLostError:
+    return (await entered(own))._not_recorded()
+
+
+async def _recorded(own: Any, result: str | bytes) -> None:
+    (await entered(own))._recorded(result, in_transaction=True)
+
+
+def _check_connection(connection: Any, call: str) -> None:
+    """Refuse what is no connection for threads.
+
+    Raises:
+        TypeError: It is none.
+    """
+    if (
+        not callable(getattr(connection, "cursor", None))
+        or hasattr(connection, "fetchrow")
+        or inspect.iscoroutinefunction(getattr(connection, "execute", None))
+    ):
+        raise TypeError(
+            f"{call} takes a connection of psycopg, psycopg2 or Django that is for threads, or"
+            " SQLAlchemy's session.connection().connection, not"
+            f" {type(connection).__module__}.{type(connection).__qualname__}"
+        )
+
+
+def _ask(connection: Any, statements: Sequence[Statement], call: str) -> bool:
+    """Return whether each statement brings a row; the first one locks one, and changes nothing."""
     with closing(connection.cursor()) as cursor:
-        if not _finds(lambda: cursor.execute(asked, order), cursor):
+        first, *others = statements
+        if not _finds(cursor, *_for_driver(*first), call=call):
             return False
-        if not _finds(lambda: cursor.execute(_IN_TRANSACTION), cursor):
+        if not _finds(cursor, _IN_TRANSACTION, call=call):
             raise RuntimeError(
-                "guard needs a transaction: call it inside `with connection.transaction():`, or in"
-                " Django `with transaction.atomic():`, before anything that it must protect"
+                f"{call} needs a transaction: call it inside `with connection.transaction():`, or"
+                " in Django `with transaction.atomic():`, before anything that it must protect"
             )
-    return True
+        return all(_finds(cursor, *_for_driver(*each), call=call) for each in others)
 
 
-def _finds(execute: Callable[[], object], cursor: Any) -> bool:
+def _for_driver(statement: str, arguments: tuple[object, ...]) -> tuple[str, list[object]]:
+    """Return a statement as DB-API has it, and its arguments in the order of the placeholders."""
+    order = [arguments[int(number) - 1] for number in _PLACEHOLDER.findall(statement)]
+    # `%` in the name of a schema is no placeholder.
+    return _PLACEHOLDER.sub("%s", statement.replace("%", "%%")), order
+
+
+def _finds(cursor: Any, *asked: object, call: str) -> bool:
     """Return whether a statement brings a row."""
     try:
-        execute()
+        cursor.execute(*asked)
         return cursor.fetchone() is not None
     except Exception as error:
         if _sqlstate(error) == _UNDEFINED_TABLE:
-            raise BackendError(NO_TABLE_TO_GUARD) from error
+            # Not above: its package needs the extra `postgres`, which then is there.
+            from redisson_py._stores.postgres.sql import no_table_for
+
+            raise BackendError(no_table_for(call)) from error
         raise
 
 

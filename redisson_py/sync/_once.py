@@ -12,6 +12,7 @@ from redisson_py import OnceLease as AsyncOnceLease
 from redisson_py import OnceSnapshot
 from redisson_py._arguments import explained
 from redisson_py._time import Duration
+from redisson_py.sync._guarding import complete, entered
 from redisson_py.sync._leases import FencedLease
 from redisson_py.sync._lock_of import LockOf
 from redisson_py.sync._wrapping import lease_kinds
@@ -55,23 +56,27 @@ class OnceLease(FencedLease):
 
         Args:
             result: Bytes or text, at most 1 MiB of it. Default: b""
-            connection: In PostgreSQL a connection inside a transaction, to the database of the
-                locks: the record is a row of that transaction, so it is committed with your rows or
-                not at all, and nobody else runs it before the transaction has ended. The lock is
-                held until the end of the block; after a rollback you may complete it again.
+            connection: In PostgreSQL a connection of psycopg or psycopg2, Django's
+                `django.db.connection`, or SQLAlchemy's `session.connection().connection`, inside a
+                transaction, to the database of the locks: the record is a row of that transaction,
+                so it is committed with your rows or not at all, and nobody else runs it before the
+                transaction has ended. The lock is held until the end of the block; after a rollback
+                you may complete it again. Errors of its driver are yours, as the transaction is.
                 Default: None, in a step of its own
 
         Raises:
             LeaseLostError: The lock was lost. Nothing is recorded: roll a transaction back.
             NotHeldError: It is done already, or the block was left.
             ConnectionLostError: The server did not answer.
-            BackendError: It refused: no permission. The block still runs.
+            BackendError: It refused: no permission; or the connection does not see the tables of
+                the locks. The block still runs.
             ClientClosedError: The client was closed.
-            TypeError: The result is neither bytes nor str, or there is no such connection.
+            TypeError: The result is neither bytes nor str, it is no such connection, or the client
+                is one of Redis.
             ValueError: It is longer than 1 MiB, or no valid text. Nothing was sent.
             RuntimeError: The connection is not inside a transaction.
         """
-        self._call(lambda own: own.complete(result, connection=connection))
+        complete(self, result, connection)
 
     @explained
     def extend(self, lease_time: Duration) -> None:
@@ -130,8 +135,7 @@ class Once(LockOf[OnceLease]):
         Raises:
             NotHeldError: The current thread has not entered it with this object.
         """
-        value: bool = self._shape.done
-        return value
+        return self._call(entered).done
 
     @property
     def result(self) -> str | bytes:
@@ -141,8 +145,7 @@ class Once(LockOf[OnceLease]):
             RuntimeError: It is not done.
             NotHeldError: The current thread has not entered it with this object.
         """
-        value: str | bytes = self._shape.result
-        return value
+        return self._call(entered).result
 
     @explained
     def complete(self, result: str | bytes = b"", *, connection: Any = None) -> None:
@@ -151,7 +154,7 @@ class Once(LockOf[OnceLease]):
         Raises:
             NotHeldError: The current thread has not entered it with this object.
         """
-        self._call(lambda own: own.complete(result, connection=connection))
+        complete(self, result, connection)
 
     @explained
     def run(

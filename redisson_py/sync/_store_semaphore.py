@@ -20,8 +20,9 @@ class StoreSemaphore(UnitsLike):
     """A number of permits in a store, which threads, processes and hosts acquire and release.
 
     Made by `client.get_semaphore(name, permits)`. With `permits`, the first use creates the
-    semaphore if it does not exist; an existing one keeps its number. `with semaphore:` takes
-    one. Any thread of this client may release another thread's permit.
+    semaphore if it does not exist; an existing one keeps its number. If that is another one, a
+    warning is logged, once for a client and a name. `with semaphore:` takes one. Any thread of
+    this client may release another thread's permit.
 
     Use it to limit how many threads do something at once; use a lock where the holder should be
     known. A lock of the same name has nothing to do with it.

@@ -68,7 +68,7 @@ async def test_sql_for_postgres_runs(stores: StoreServers) -> None:
     schema, *others = blocks("postgresql")
     assert postgres_schema().startswith(f"{schema}\nCOMMENT ON TABLE")
     async with Postgres.from_url(server.url) as store:
-        async with store.get_semaphore("made", 1):
+        async with store.get_semaphore("made", 1), store.get_once("made"):
             pass
         connection = await asyncpg.connect(server.url)
         try:
@@ -85,6 +85,9 @@ async def test_sql_for_postgres_runs(stores: StoreServers) -> None:
                     ("s", "p"),
                     ("rw", "w"),
                 }
+                async with app.get_once("privileges") as once:
+                    await once.complete(b"enough")
+                assert (await app.get_once("privileges").inspect()).done
         finally:
             await connection.close()
 

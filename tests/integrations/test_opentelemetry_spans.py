@@ -18,6 +18,7 @@ from redisson_py import (
     Leader,
     LeaseLostError,
     Listener,
+    NotHeldError,
     Redisson,
 )
 from redisson_py.integrations import opentelemetry
@@ -354,3 +355,37 @@ async def test_what_is_done_for_everybody_has_nobodys_trace(
     link.cut()
     await client.ping(timeout=20)
     assert seen == [False, False]
+
+
+@pytest.mark.parametrize("kind", ["lock", "fenced lock", "fair lock"])
+async def test_the_giver_and_the_adopter_of_a_hold_have_a_span_each(
+    client: Redisson, clients: ClientFactory, telemetry: Telemetry, kind: str
+) -> None:
+    far = clients(listener=telemetry.listener())
+    with telemetry.current("gives") as gives:
+        async with MAKERS[kind](client) as lease:
+            token = await lease.hand_over()
+            # It is not held here any more, although the block goes on.
+            (given,) = telemetry.spans("hold")
+            assert telemetry.total("hold.active") == 0
+    with telemetry.current("adopts") as adopts:
+        adopted = await far.adopt(token)
+    assert telemetry.total("hold.active") == 1
+    with pytest.raises(NotHeldError):
+        await client.adopt(token)
+    await adopted.release()
+    _, taken = telemetry.spans("hold")
+    assert [parent(given), parent(taken)] == [gives, adopts]
+    for span, holder in ((given, lease), (taken, adopted)):
+        said = dict(span.attributes or {})
+        assert (said["redisson_py.owner"], said.get("redisson_py.token")) == (
+            holder.owner,
+            lease.token,
+        )
+        assert (outcome(span), span.name) == ("released", f"hold {kind}")
+        assert span.status.status_code is StatusCode.UNSET
+    assert given.end_time <= taken.start_time  # type: ignore[operator]
+    # Nobody waited, and an adoption that is refused is no hold.
+    assert len(telemetry.ours()) == 2
+    assert telemetry.total("hold.active") == 0
+    assert telemetry.total("hold.losses") == 0

@@ -8,7 +8,8 @@ from redis.asyncio import Redis
 from redisson_py import Redisson
 from redisson_py._time import now
 from tests.fixtures.java import RedissonFactory
-from tests.interop.java import MS
+from tests.interop.java import MS, Java
+from tests.interop.kinds import must_look_again
 from tests.interop.waits import soon, until_asleep
 
 pytestmark = pytest.mark.usefixtures("only_messages")
@@ -18,8 +19,9 @@ KINDS = {"getLock": "get_lock", "getFairLock": "get_fair_lock", "getFencedLock":
 
 @pytest.mark.parametrize("kind", KINDS)
 async def test_java_is_refused_until_then_and_gets_it_at_the_end(
-    kind: str, client: Redisson, redissons: RedissonFactory
+    kind: str, client: Redisson, redissons: RedissonFactory, java: Java
 ) -> None:
+    must_look_again(kind, java)
     theirs = await (await redissons()).get(kind, "k")
     lock = getattr(client, KINDS[kind])("k")
     began = now()

@@ -9,7 +9,12 @@ import pytest
 import redis as redis_py
 
 from redisson_py.sync import Redisson, _loop_thread
+from redisson_py.sync.postgres import Postgres
+from tests.fixtures.backends import Running
+from tests.stores.backends import Backend
+from tests.sync.stores import new_client
 from tests.sync.threads import ClientFactory
+from tests.sync.users import USERS, User
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -53,4 +58,32 @@ def client(clients: ClientFactory) -> Redisson:
 def look(server_url: str) -> Iterator[redis_py.Redis]:
     """A plain client, to look and to meddle."""
     with redis_py.Redis.from_url(server_url) as client:
+        yield client
+
+
+@pytest.fixture
+def backend(running_backend: Running) -> Backend:
+    """PostgreSQL."""
+    return running_backend("postgres")
+
+
+@pytest.fixture(params=USERS)
+def user(request: pytest.FixtureRequest, backend: Backend) -> Iterator[User]:
+    """A connection of a user's to it, of each kind."""
+    made = USERS[request.param](backend.url)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def store(backend: Backend) -> Iterator[Postgres]:
+    """A client of it."""
+    with new_client("postgres", backend) as client:
+        yield client
+
+
+@pytest.fixture
+def other(backend: Backend) -> Iterator[Postgres]:
+    """A client as if of another process."""
+    with new_client("postgres", backend) as client:
         yield client

@@ -129,6 +129,11 @@ _BODIES = {
     ("Redisson", "from_file"): (
         "self = cls.__new__(cls)\nself._build(AsyncRedisson.from_file, path, options)\nreturn self"
     ),
+    ("OnceLease", "complete"): "complete(self, result, connection)",
+    ("Once", "complete"): "complete(self, result, connection)",
+    # The task of a thread has entered it, and knows it.
+    ("Once", "done"): "return self._call(entered).done",
+    ("Once", "result"): "return self._call(entered).result",
     # The function runs in the caller's thread, not in that of the event loop.
     ("Once", "run"): (
         "if not callable(func):\n"

@@ -96,7 +96,7 @@ from redisson_py.sync._client_like import ClientLike
 from redisson_py.sync._composites import MultiLock, RedLock
 from redisson_py.sync._decorating import decorate
 from redisson_py.sync._election import Election
-from redisson_py.sync._guarding import guard_transaction
+from redisson_py.sync._guarding import complete, entered, guard_transaction
 from redisson_py.sync._latch import CountDownLatch
 from redisson_py.sync._leases import FencedLease, Leadership, Lease, Permit
 from redisson_py.sync._lock_like import LockLike

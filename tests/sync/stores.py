@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from redisson_py.sync import MultiLock
+from redisson_py.sync import MultiLock, Redisson
 from redisson_py.sync.etcd import Etcd
 from redisson_py.sync.mysql import MySQL
 from redisson_py.sync.postgres import Postgres
@@ -39,7 +39,7 @@ _WRITE: dict[str, Callable[[Any], Any]] = {
 }
 #: The locks of each store that one thread holds and may enter again.
 KINDS = {
-    "postgres": _COMMON,
+    "postgres": _COMMON | _WRITE,
     "mysql": _COMMON,
     "etcd": _COMMON | _WRITE,
     "zookeeper": _COMMON | _WRITE,
@@ -50,4 +50,5 @@ ALL = [(store, kind) for store, kinds in KINDS.items() for kind in kinds]
 
 def new_client(name: str, backend: Backend, *, url: str = "", **options: Any) -> Any:
     """Return a client for threads of a store that runs; with a URL, behind a proxy."""
-    return CLIENTS[name].from_url(url or backend.url, **{"lease_time": CLIENT_LEASE, **options})
+    kind = Redisson if name == "redis" else CLIENTS[name]
+    return kind.from_url(url or backend.url, **{"lease_time": CLIENT_LEASE, **options})

@@ -1,185 +1,29 @@
-"""Threads and what only some stores have: elections, read-write locks, semaphore mutexes; mixed."""
+"""Threads and what only some stores have: read-write locks, semaphore mutexes; and mixed stores."""
 
 from __future__ import annotations
 
 import contextlib
-import gc
 import itertools
-from collections.abc import Iterator
+import threading
+import time
+from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from redisson_py import AcquireTimeoutError, ClientClosedError, LeaseLostError, NotHeldError
-from redisson_py.sync import Locks, MultiLock, Redisson
-from redisson_py.sync.etcd import Election, Etcd, Leader, Leadership
+from redisson_py.sync import Lease, Locks, MultiLock, Redisson
+from redisson_py.sync.postgres import Postgres
 from redisson_py.sync.zookeeper import ZooKeeper
 from tests.fixtures.backends import Running as RunningBackend
+from tests.stores.backends import LEASE
 from tests.sync.interrupting import Interrupted, interrupted_at, raising_handler, signal_when
-from tests.sync.stores import new_client
+from tests.sync.stores import NOWHERE, new_client
 from tests.sync.threads import BUSY_WAIT, ClientFactory, Running, in_thread, until, until_waiting
 
 
-@pytest.fixture
-def etcd(running_backend: RunningBackend) -> Iterator[Etcd]:
-    with new_client("etcd", running_backend("etcd")) as client:
-        yield client
-
-
-@pytest.fixture
-def election(etcd: Etcd) -> Election:
-    return etcd.get_election("/leaders/sync")
-
-
-def test_an_election(election: Election) -> None:
-    assert election.leader() is None
-    with election.campaign("one") as leadership:
-        assert isinstance(leadership, Leadership)
-        assert election.leader() == Leader(b"one", leadership.token)
-        leadership.proclaim(b"two")
-        found = in_thread(election.leader)
-        assert found is not None
-        assert found.text == "two"
-        with pytest.raises(RuntimeError):
-            election.campaign("again").__enter__()
-        with pytest.raises(AcquireTimeoutError):
-            in_thread(election.campaign("other", timeout=BUSY_WAIT).__enter__)
-        (holder,) = election.inspect().holders
-        assert holder.owner == leadership.owner
-    assert election.leader() is None
-    with pytest.raises(NotHeldError):
-        leadership.proclaim("late")
-    with pytest.raises(TypeError):
-        election.campaign(5)  # type: ignore[arg-type]
-    assert election.name == "/leaders/sync"
-
-
-def test_candidates_lead_in_their_order(etcd: Etcd, election: Election) -> None:
-    order: list[str] = []
-
-    def stand(value: str) -> int:
-        with election.campaign(value) as leadership:
-            found = election.leader()
-            assert found is not None
-            order.append(found.text)
-            return leadership.token
-
-    with election.campaign("first") as leadership:
-        running = []
-        for number in range(3):
-            running.append(Running(lambda number=number: stand(str(number))))  # type: ignore[misc]
-            until(lambda: len(election.inspect().waiters or ()) == len(running))
-    tokens = [leadership.token, *[each.result() for each in running]]
-    assert order == ["0", "1", "2"]
-    assert sorted(set(tokens)) == tokens
-
-
-def test_a_function_that_leads(etcd: Etcd) -> None:
-    election = etcd.get_election("/leaders/{region}")
-
-    @election.campaign("host-1", timeout=60)
-    def lead(region: str) -> str:
-        found = etcd.get_election(f"/leaders/{region}").leader()
-        assert found is not None
-        return found.text
-
-    assert lead("north") == "host-1"
-    assert etcd.get_election("/leaders/north").leader() is None
-
-
-def test_a_leader_that_is_deposed_hears_of_it(etcd: Etcd, election: Election) -> None:
-    with pytest.raises(LeaseLostError):
-        with election.campaign("one") as leadership:
-            # In etcd a lock of that name has the same keys.
-            assert in_thread(etcd.get_lock("/leaders/sync").force_release)
-            assert leadership.wait_lost(timeout=60)
-            with pytest.raises(LeaseLostError):
-                leadership.proclaim("two")
-
-
-def test_an_observer_sees_each_state(etcd: Etcd, election: Election) -> None:
-    with contextlib.closing(election.observe()) as states:
-        assert next(states) is None
-        with election.campaign("one") as leadership:
-            assert next(states) == Leader(b"one", leadership.token)
-            # From any thread, that waits.
-            waiting = Running(lambda: next(states))
-            until_waiting(etcd)
-            leadership.proclaim("two")
-            assert waiting.result() == Leader(b"two", leadership.token)
-        assert next(states) is None
-    assert list(states) == []
-    states.close()
-
-
-def test_an_observer_that_leaves_its_loop_leaves_nothing(etcd: Etcd, election: Election) -> None:
-    watched: dict[Any, Any] = etcd._working._store._watches._by_waiter
-    for state in election.observe():
-        assert state is None
-        assert len(watched) == 1
-        break
-    gc.collect()
-    until(lambda: not watched)
-    assert etcd.statistics().waiters == 0
-
-
-def test_an_interrupted_observer_ends(etcd: Etcd, election: Election) -> None:
-    states = election.observe()
-    assert next(states) is None
-    with raising_handler():
-        watching = signal_when(lambda: until_waiting(etcd))
-        with pytest.raises(Interrupted):
-            next(states)
-        watching.result()
-    assert etcd.statistics().waiters == 0
-    assert list(states) == []
-
-
-def test_an_observer_that_is_interrupted_at_any_instruction_misses_no_state(
-    etcd: Etcd, election: Election
-) -> None:
-    steps = 0
-    for step in itertools.count():
-        states = election.observe()
-        if not interrupted_at(step, partial(next, states)):
-            break
-        # It has ended, or begins with what is; it never waits for a change from what nobody saw.
-        assert next(states, "ended") in (None, "ended")
-        steps = step
-        states.close()
-    assert steps > 20
-    until(lambda: etcd.statistics().waiters == 0)
-
-
-def test_closing_the_client_ends_an_observer(etcd: Etcd, election: Election) -> None:
-    states = election.observe()
-    assert next(states) is None
-    waiting = Running(lambda: next(states))
-    until_waiting(etcd)
-    etcd.close()
-    assert isinstance(waiting.error(), ClientClosedError)
-
-
-def test_a_campaign_that_is_interrupted_at_any_instruction_leads_nobody(
-    etcd: Etcd, election: Election
-) -> None:
-    def work() -> None:
-        with election.campaign("one") as leadership:
-            leadership.proclaim("two")
-
-    work()
-    steps = 0
-    for step in itertools.count():
-        if not interrupted_at(step, work):
-            break
-        until(lambda: etcd.statistics().held_leases == 0)
-        steps = step
-    assert steps > 50
-    assert election.leader() is None
-
-
-@pytest.mark.parametrize("name", ["etcd", "zookeeper"])
+@pytest.mark.parametrize("name", ["postgres", "etcd", "zookeeper"])
 def test_read_write_lock(name: str, running_backend: RunningBackend) -> None:
     with new_client(name, running_backend(name)) as store:
         lock = store.get_read_write_lock("rw")
@@ -209,6 +53,190 @@ def raise_from_block(lock: Any) -> None:
     with pytest.raises(TypeError, match=r"`with lock.read_lock\(\):`"):
         with lock:
             pass
+
+
+@pytest.fixture
+def postgres(running_backend: RunningBackend) -> Iterator[Callable[..., Postgres]]:
+    """Make clients of PostgreSQL, which are closed when the test is over."""
+    with contextlib.ExitStack() as stack:
+
+        def make(**options: Any) -> Postgres:
+            client = new_client("postgres", running_backend("postgres"), **options)
+            return cast("Postgres", stack.enter_context(client))
+
+        yield make
+
+
+def test_a_semaphore(postgres: Callable[..., Postgres]) -> None:
+    store = postgres()
+    semaphore = store.get_semaphore("sync", 3)
+    with semaphore, semaphore.hold(n=2) as permit:
+        assert permit.units == 2
+        assert semaphore.available() == 0
+        assert in_thread(semaphore.try_acquire) is None
+        with pytest.raises(AcquireTimeoutError):
+            in_thread(lambda: semaphore.acquire(timeout=BUSY_WAIT))
+        # What a block has is its own.
+        with pytest.raises(NotHeldError):
+            semaphore.release()
+        assert sorted(each.holds for each in semaphore.inspect().holders) == [1, 2]
+    permit = semaphore.acquire(3)
+    # Whoever took them: any thread gives them back.
+    in_thread(lambda: semaphore.release(2))
+    assert permit.units == 1
+    assert semaphore.available() == 2
+    in_thread(permit.release)
+    assert not semaphore.release_if_exists()
+    assert not semaphore.try_set_permits(5)
+    semaphore.add_permits(1)
+    assert semaphore.drain() == 4
+    semaphore.set_permits(2)
+    assert semaphore.available() == 2
+    assert semaphore.delete()
+    assert not semaphore.delete()
+    with pytest.raises(AcquireTimeoutError, match="does not exist"):
+        store.get_semaphore("sync").acquire(timeout=BUSY_WAIT)
+
+
+def test_threads_never_have_more_permits_than_there_are(
+    postgres: Callable[..., Postgres],
+) -> None:
+    guard = threading.Lock()
+    taken, most = 0, 0
+
+    def work(store: Postgres, number: int) -> None:
+        nonlocal taken, most
+        semaphore = store.get_semaphore("crowd", 3)
+        for index in range(6):
+            units = 1 + (number + index) % 3
+            with semaphore.hold(units):
+                with guard:
+                    taken += units
+                    most = max(most, taken)
+                # The others get their chance.
+                time.sleep(0.001)
+                with guard:
+                    taken -= units
+
+    clients = [postgres(turn=0), postgres(turn=0)]
+    running = [Running(partial(work, client, number)) for client in clients for number in range(3)]
+    for each in running:
+        each.result()
+    assert most == 3
+    assert clients[0].get_semaphore("crowd").available() == 3
+
+
+def test_an_interrupted_wait_for_permits_holds_none(postgres: Callable[..., Postgres]) -> None:
+    holder, client = postgres(), postgres()
+    permit = holder.get_semaphore("interrupted", 2).acquire()
+    with raising_handler():
+        watching = signal_when(lambda: until_waiting(client))
+        with pytest.raises(Interrupted):
+            client.get_semaphore("interrupted").acquire(2)
+        watching.result()
+    statistics = client.statistics()
+    assert (statistics.waiters, statistics.held_leases) == (0, 0)
+    # Nobody is before this one any more.
+    with client.get_semaphore("interrupted").hold(timeout=60):
+        pass
+    permit.release()
+    assert holder.get_semaphore("interrupted").available() == 2
+
+
+@pytest.mark.parametrize("kind", ["semaphore", "read"])
+def test_a_block_that_is_interrupted_at_any_instruction_holds_nothing(
+    postgres: Callable[..., Postgres], kind: str
+) -> None:
+    store = postgres()
+    semaphore, both = store.get_semaphore("swept", 1), store.get_read_write_lock("swept")
+
+    def work() -> None:
+        with semaphore if kind == "semaphore" else both.read_lock():
+            pass
+
+    work()
+    steps = 0
+    for step in itertools.count():
+        if not interrupted_at(step, work):
+            break
+        until(lambda: store.statistics().held_leases == 0)
+        steps = step
+    assert steps > 50
+    assert semaphore.available() == 1
+    assert not both.inspect().holders
+
+
+def test_a_deleted_semaphore_is_a_loss_at_the_end_of_the_block(
+    postgres: Callable[..., Postgres],
+) -> None:
+    store, other = postgres(lease_time=LEASE), postgres()
+    passed = False
+    with pytest.raises(LeaseLostError) as info:
+        with store.get_semaphore("deleted", 2) as permit:
+            watching = Running(permit.wait_lost)
+            assert other.get_semaphore("deleted").delete()
+            assert watching.result() is True
+            passed = True
+    assert passed
+    assert info.value.reason == "taken"
+
+
+def test_closing_gives_permits_and_both_sides_back(postgres: Callable[..., Postgres]) -> None:
+    client, other = postgres(), postgres()
+    semaphore, both = client.get_semaphore("closed", 2), client.get_read_write_lock("closed")
+    held: list[Lease] = [semaphore.acquire(2), both.read_lock().acquire()]
+    waiting: list[Running[Any]] = [
+        Running(semaphore.acquire),
+        Running(both.write_lock().acquire),
+    ]
+    until_waiting(client, 2)
+    theirs: list[Running[Lease]] = [
+        Running(other.get_semaphore("closed").acquire),
+        Running(other.get_read_write_lock("closed").write_lock().acquire),
+    ]
+    until_waiting(other, 2)
+    client.close()
+    assert [type(each.error()) for each in waiting] == [ClientClosedError] * 2
+    assert all(each.lost for each in held)
+    # Long before the leases of the first client would end.
+    for each in theirs:
+        each.result().release()
+
+
+@pytest.mark.parametrize("outcome", ["returns", "raises"])
+def test_a_decorated_function_has_a_permit(postgres: Callable[..., Postgres], outcome: str) -> None:
+    store = postgres()
+
+    @store.get_semaphore("of:{customer}", 2).hold(2, timeout=60)
+    def work(customer: str) -> int:
+        """Write it."""
+        if outcome == "raises":
+            raise KeyError(customer)
+        return store.get_semaphore(f"of:{customer}").available()
+
+    if outcome == "raises":
+        with pytest.raises(KeyError):
+            work("a")
+    else:
+        assert (work("a"), work.__doc__) == (0, "Write it.")
+    assert store.get_semaphore("of:a").available() == 2
+
+
+def test_bad_numbers_of_permits_are_refused_before_anything_starts() -> None:
+    with Postgres.from_url(NOWHERE["postgres"]) as store:
+        with pytest.raises(TypeError):
+            store.get_semaphore("k", "5")  # type: ignore[arg-type]
+        with pytest.raises(ValueError, match="permits"):
+            store.get_semaphore("k", -1)
+        semaphore = store.get_semaphore("k", 5)
+        for call in (semaphore.acquire, semaphore.try_acquire, semaphore.release):
+            with pytest.raises(ValueError, match="n must be"):
+                call(-1)
+            with pytest.raises(TypeError):
+                call(1.5)  # type: ignore[arg-type]
+        with pytest.raises(ValueError, match="timeout"):
+            semaphore.hold(timeout=-1)
+        assert store.statistics().connections == 0
 
 
 def test_semaphore_mutex(running_backend: RunningBackend) -> None:

@@ -57,7 +57,8 @@ SENTENCES = {
         "an interrupted `with` holds nothing; an interrupted `complete` is carried out."
     ),
     "In PostgreSQL a connection of asyncpg inside a transaction,": (
-        "In PostgreSQL a connection inside a transaction,"
+        "In PostgreSQL a connection of psycopg or psycopg2, Django's `django.db.connection`, or"
+        " SQLAlchemy's `session.connection().connection`, inside a transaction,"
     ),
     "A cancelled call is carried out.": "An interrupted call is carried out.",
     "if it is cancelled, `func` is.": "`func` runs in this thread.",

@@ -33,7 +33,7 @@ async def test_a_tiny_run_writes_machine_versions_every_scenario_and_every_goal(
     report = tmp_path / "report.json"
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "benchmarks.run", "--size", "tiny", "--loop", "asyncio"),
-        *("--sides", f"redis-py,bare stream*,pottery,py-redis*,{REDISSON}"),
+        *("--sides", f"redis-py,bare stream*,pottery,py-redis*,*limit*,{REDISSON}"),
         *("--json", str(report)),
         cwd=repository.ROOT,
         stdout=asyncio.subprocess.PIPE,
@@ -54,6 +54,7 @@ async def test_a_tiny_run_writes_machine_versions_every_scenario_and_every_goal(
         *("growth with tasks", "growth with names", "growth with waiters"),
         *("crowd", "crowd, every kind", "server's processor time of pairs"),
         *("topologies", "processor time on topologies", "recovery", "stores"),
+        "rate limiters",
     }
     for side in ("redisson_py", "redis-py", "bare stream"):
         assert tables["pairs"]["rows"][side]["8 tasks"]["median"] > 0
@@ -64,6 +65,8 @@ async def test_a_tiny_run_writes_machine_versions_every_scenario_and_every_goal(
     for side in ("pottery", "redis-benchmark", REDISSON):
         assert any(side in row for row in named["pairs"]), side
     assert "py-redis-semaphore" in named["semaphores"]
+    assert {"limits", "pyrate-limiter", "aiolimiter"} <= named["rate limiters"].keys()
+    assert tables["rate limiters"]["rows"]["redisson_py"]["8 tasks"]["median"] > 0
     for table in tables.values():
         assert table["rows"]
         assert table["title"] in printed.decode()

@@ -16,6 +16,9 @@ import pytest_asyncio
 from redis.asyncio import Redis
 
 from redisson_py import LeaseLostError, NotHeldError, Redisson
+from redisson_py._keys import tombstone
+from tests.fixtures.client import ClientFactory
+from tests.fixtures.redis_server import ProxyFactory
 from tests.support.waiting import until_async
 
 #: Seconds, of the processes. Long enough for a busy machine, short enough to wait for.
@@ -32,11 +35,15 @@ class Other:
     def __init__(self, process: Process) -> None:
         self.process = process
 
+    def begin(self, *command: str) -> None:
+        """Have it carry out a command."""
+        assert self.process.stdin is not None
+        self.process.stdin.write(" ".join(command).encode() + b"\n")
+
     async def __call__(self, *command: str) -> Any:
         """Have it carry out a command; return its answer."""
-        assert self.process.stdin is not None
         assert self.process.stdout is not None
-        self.process.stdin.write(" ".join(command).encode() + b"\n")
+        self.begin(*command)
         async with asyncio.timeout(60):
             return json.loads(await self.process.stdout.readline())
 
@@ -50,10 +57,10 @@ async def part(server_url: str) -> AsyncIterator[Part]:
     """Start one more process; what still runs in the end is killed."""
     started: list[Process] = []
 
-    async def start(lease_time: float = LONG) -> Other:
+    async def start(lease_time: float = LONG, url: str = server_url) -> Other:
         module, times = "tests.system.passing", str(lease_time)
         process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", module, server_url, times), stdin=PIPE, stdout=PIPE
+            *(sys.executable, "-m", module, url, times), stdin=PIPE, stdout=PIPE
         )
         started.append(process)
         return Other(process)
@@ -72,6 +79,16 @@ async def free(redis: Redis) -> None:
         return not await redis.exists("k")
 
     await until_async(is_free)
+
+
+async def is_there(redis: Redis, key: bytes) -> bool:
+    return bool(await redis.exists(key))
+
+
+async def has_changed_hands(redis: Redis, giver: str) -> bool:
+    """Return whether another owner has `k`."""
+    owners = await redis.hkeys("k")
+    return bool(owners) and owners != [giver.encode()]
 
 
 async def test_a_chain_of_processes(part: Part, client: Redisson, redis: Redis) -> None:
@@ -129,6 +146,44 @@ async def test_a_giver_that_is_killed_before_anybody_adopts(
         assert after.token > held["fencing"]
         with pytest.raises(LeaseLostError, match="came too late"):
             await client.adopt(token)
+
+
+async def test_a_giver_that_is_killed_before_it_has_the_token(
+    part: Part, client: Redisson, redis: Redis, proxy: ProxyFactory
+) -> None:
+    link = await proxy()
+    giver = await part(LEASE, link.url)
+    held = await giver("acquire")
+    link.black_hole("down")
+    giver.begin("give")
+    kept = tombstone(b"k", held["owner"])
+    await until_async(lambda: is_there(redis, kept))
+    await giver.kill()
+    assert 0 < await redis.pttl("k") <= LEASE * 1000
+    async with client.get_fenced_lock("k").hold(timeout=60) as after:
+        assert after.token > held["fencing"]
+    await free(redis)
+
+
+async def test_an_adopter_that_is_killed_before_it_hears_of_it(
+    part: Part, clients: ClientFactory, redis: Redis, proxy: ProxyFactory
+) -> None:
+    link, client = await proxy(), clients(lease_time=LEASE)
+    taker = await part(LEASE, link.url)
+    await taker("acquire")
+    await taker("release")
+    lease = await client.get_fenced_lock("k").acquire()
+    token = await lease.hand_over()
+    link.black_hole("down")
+    taker.begin("adopt", token)
+    await until_async(lambda: has_changed_hands(redis, lease.owner))
+    await taker.kill()
+    assert 0 < await redis.pttl("k") <= LEASE * 1000
+    with pytest.raises(NotHeldError, match="already adopted"):
+        await client.adopt(token)
+    async with client.get_fenced_lock("k").hold(timeout=60) as after:
+        assert after.token > lease.token
+    await free(redis)
 
 
 async def test_a_giver_that_is_stopped_and_goes_on(part: Part, clients: Any, redis: Redis) -> None:

@@ -367,6 +367,7 @@ async def test_every_use_after_a_fork_is_refused_and_sends_nothing(
     client: Redisson, redis: Redis
 ) -> None:
     lock, fenced = client.get_lock("k"), client.get_fenced_lock("f")
+    token = await (await client.get_lock("given").acquire()).hand_over()
     async with lock as lease:
         uses: dict[str, Use] = {
             "acquire": lock.acquire,
@@ -375,6 +376,8 @@ async def test_every_use_after_a_fork_is_refused_and_sends_nothing(
             "release": lock.release,
             "release the lease": lease.release,
             "extend": lambda: lease.extend(5),
+            "hand_over": lease.hand_over,
+            "adopt": lambda: client.adopt(token),
             "locked": lock.locked,
             "inspect": lock.inspect,
             "force_release": lock.force_release,
@@ -388,6 +391,7 @@ async def test_every_use_after_a_fork_is_refused_and_sends_nothing(
         assert counted.calls == {}
         assert await lock.owned()
         assert not lease.lost
+    await (await client.adopt(token)).release()
     assert client.statistics().connections == 1
 
 
@@ -424,3 +428,27 @@ async def test_child_uses_its_own_client_and_the_parent_gets_its_own_answers(
     for lease in leases:
         await lease.release()
     assert client.statistics().connections == 1
+
+
+@pytest.mark.heart
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+async def test_a_child_goes_on_with_what_its_parent_has_handed_over(
+    client: Redisson, server_url: str
+) -> None:
+    lock = client.get_fenced_lock("k")
+    async with lock as lease:
+        token = await lease.hand_over()
+
+    async def work() -> None:
+        async with Redisson.from_url(server_url) as own, await own.adopt(token) as adopted:
+            assert adopted.token == lease.token
+            assert adopted.owner.startswith(own.id)
+
+    calls: dict[str, Use] = {"parent's": lambda: client.adopt(token), "own": work}
+    (said,) = in_children(1, lambda: said_by(calls))
+    assert "before a fork" in said["parent's"]
+    assert said["own"] == "done"
+    with pytest.raises(NotHeldError, match="already adopted"):
+        await client.adopt(token)
+    async with lock as after:
+        assert after.token > lease.token

@@ -12,6 +12,7 @@ from redisson_py.sync import (
     Locks,
     MultiLock,
     Observation,
+    Permit,
     Redisson,
 )
 from redisson_py.sync.etcd import Election, Etcd, Leader, Leadership, StoreLock
@@ -22,6 +23,8 @@ from redisson_py.sync.postgres import (
     PostgresFencedLock,
     PostgresLease,
     PostgresLock,
+    SemaphoreSnapshot,
+    StoreSemaphore,
     schema_sql,
 )
 from redisson_py.sync.zookeeper import (
@@ -71,6 +74,26 @@ def postgres(connection: object) -> None:
             assert_type(fenced.token, int)
             fenced.guard(connection)
         assert_type(fenced_lock.try_acquire(), PostgresFencedLease | None)
+        both = store.get_read_write_lock("k")
+        assert_type(both, StoreReadWriteLock)
+        with both.write_lock() as writing:
+            assert_type(writing, Lease)
+        semaphore = store.get_semaphore("s", permits=5)
+        assert_type(semaphore, StoreSemaphore)
+        with semaphore as permit:
+            assert_type(permit, Permit)
+        with semaphore.hold(2, timeout=1) as permit:
+            assert_type(permit.units, int)
+        assert_type(semaphore.try_acquire(2), Permit | None)
+        assert_type(semaphore.available(), int)
+        assert_type(semaphore.inspect(), SemaphoreSnapshot)
+
+        @semaphore
+        def work_with_permit(number: int) -> str:
+            return str(number)
+
+        assert_type(work_with_permit(1), str)
+        store.get_semaphore("s", "5")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     assert_type(schema_sql(), str)
 
     @store.get_lock("k:{number}")
@@ -112,6 +135,14 @@ def elections() -> None:
 
         assert_type(work(1), str)
         election.campaign(17)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+
+
+def elections_on_each_store(
+    redis: Redisson, postgres: Postgres, mysql: MySQL, zookeeper: ZooKeeper
+) -> None:
+    for store in (redis, postgres, mysql, zookeeper):
+        assert_type(store.get_election("k"), Election)
+        assert_type(store.get_election("k").acquire("host", timeout=1), Leadership)
 
 
 def zookeeper() -> None:

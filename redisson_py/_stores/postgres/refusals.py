@@ -8,6 +8,7 @@ from typing import Final
 from asyncpg import exceptions
 
 from redisson_py._stores.postgres import codes
+from redisson_py._stores.postgres.once import TABLE as ONCE_TABLE
 from redisson_py._stores.postgres.shared_sql import SHARED_TABLE
 from redisson_py._stores.postgres.sql import TABLE
 from redisson_py._stores.verdicts import Verdict
@@ -28,7 +29,8 @@ _POOLED: Final = (
     exceptions.InvalidSQLStatementNameError,
     exceptions.DuplicatePreparedStatementError,
 )
-_MAKE_IT: Final = "run the SQL that redisson_py.postgres.schema_sql() returns"
+#: Our tables, that of locks last, with the function that returns what makes them.
+_SQL_OF: Final = {SHARED_TABLE: "schema_sql", ONCE_TABLE: "once_schema_sql", TABLE: "schema_sql"}
 #: PgBouncer has one code for its own errors, 08P01; of these texts nothing passes.
 _PARAMETER: Final = "unsupported startup parameter"
 _UNKNOWN: Final = ("no such database", "no such user", "bouncer config error")
@@ -79,11 +81,13 @@ def reason(error: BaseException) -> str:
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"its certificate was rejected: {error.verify_message}"
     if isinstance(error, exceptions.UndefinedTableError):
-        return f"the table {_table_of(error)} does not exist: {_MAKE_IT}"
+        table = _table_of(error)
+        return f"the table {table} does not exist: {_make(table)}"
     if _is_other_table(error):
+        table = _table_of(error)
         return (
-            f"the table {_table_of(error)} does not fit this version of redisson_py: if nothing is"
-            f" locked, drop it, and {_MAKE_IT}"
+            f"the table {table} does not fit this version of redisson_py: if nothing is"
+            f" locked, drop it, and {_make(table)}"
         )
     if isinstance(error, _POOLED):
         return (
@@ -111,13 +115,17 @@ def _reason_of_pooler(said: str) -> str:
 
 
 def _names_a_table(said: str) -> bool:
-    return TABLE in said or SHARED_TABLE in said
+    return any(each in said for each in _SQL_OF)
 
 
 def _table_of(error: BaseException) -> str:
     """Return the table that an error is about; one about a column does not always say which."""
-    named = f"{error} {getattr(error, 'query', '') or ''}"
-    return SHARED_TABLE if SHARED_TABLE in named else TABLE
+    texts = str(error), str(getattr(error, "query", None) or "")
+    return next((each for text in texts for each in _SQL_OF if each in text), TABLE)
+
+
+def _make(table: str) -> str:
+    return f"run the SQL that redisson_py.postgres.{_SQL_OF[table]}() returns"
 
 
 def _is_other_table(error: BaseException) -> bool:

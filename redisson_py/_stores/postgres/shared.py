@@ -19,6 +19,7 @@ from redisson_py._stores.contract import (
     Granted,
     HolderState,
     Kind,
+    OtherNumber,
     Permits,
     Renewal,
     State,
@@ -88,7 +89,9 @@ class Shared:
         self._repeated: Final = repeated
         self._last_failure: Final = last_failure
 
-    async def ask(self, wish: Wish, listening: Listening | None, deadline: float) -> Granted | Busy:
+    async def ask(
+        self, wish: Wish, listening: Listening | None, deadline: float
+    ) -> Granted | Busy | OtherNumber:
         """Take the hold if it is free, or held by this owner already."""
         if not wish.waits:
             return await self._ask(wish, None, deadline)
@@ -108,13 +111,16 @@ class Shared:
             if not (isinstance(error, ConnectionLostError) and error.maybe_held):
                 listening.discard(key, wish.owner)
             raise
-        if isinstance(answer, Granted):
+        if not isinstance(answer, Busy):
             listening.discard(key, wish.owner)
             return answer
         longest = _LONGEST_WAIT if heard else shared_sql.POLL_SECONDS
-        return Busy(min(longest if answer.retry_in is None else answer.retry_in, longest))
+        retry_in = longest if answer.retry_in is None else min(answer.retry_in, longest)
+        return replace(answer, retry_in=retry_in)
 
-    async def _ask(self, wish: Wish, station: str | None, deadline: float) -> Granted | Busy:
+    async def _ask(
+        self, wish: Wish, station: str | None, deadline: float
+    ) -> Granted | Busy | OtherNumber:
         try:
             answer = await self._decide(wish, station, deadline)
         except BackendError as error:
@@ -127,10 +133,13 @@ class Shared:
             return replace(answer, unsure=True)
         return answer
 
-    async def _decide(self, wish: Wish, station: str | None, deadline: float) -> Granted | Busy:
+    async def _decide(
+        self, wish: Wish, station: str | None, deadline: float
+    ) -> Granted | Busy | OtherNumber:
         arguments = (
             *(_MODES[wish.kind], wish.units, float(wish.lease), station, wish.within),
             wish.permits,
+            wish.compares,
         )
         row, sent = await self._row(
             shared_sql.ASK, wish.name, wish.kind, (wish.owner, *arguments), deadline, wish.owner
@@ -140,7 +149,9 @@ class Shared:
             return Granted(sent + row["remaining"] / 1e6, token)
         if row["refused"]:
             raise BackendError(f"{wish.owner} gave {wish.name!r} back and cannot ask again")
-        return Busy(_retry_in(row), row["absent"])
+        if row["disagrees"]:
+            return OtherNumber(row["total"])
+        return Busy(_retry_in(row), row["total"] is None)
 
     async def _row(
         self,

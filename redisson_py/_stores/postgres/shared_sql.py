@@ -205,7 +205,8 @@ pg_catalog.concat(coalesce(
         FROM wait WHERE owner {_EQ} {_OWNER}),
     {_NOW}::pg_catalog.text), ' ', {_STATION}, ' ', {_OWNER})"""
 
-#: id, owner, mode, units, lease, station, under, permits -> what came of it; no row: there is none.
+#: id, owner, mode, units, lease, station, under, permits, compares -> what came of it; no row:
+#: there is none.
 #:
 #: With a station it waits if it is not granted; the station '' is that of one who polls. Who does
 #: not wait comes after all who do.
@@ -214,14 +215,15 @@ ASK: Final = f"""{_FOUND}, me AS (
         EXISTS (SELECT FROM hold WHERE owner {_EQ} {_OWNER}) AS had,
         coalesce((found.refused {_GET} {_OWNER})::pg_catalog.int8
             {_GT} {_NOW}, false) AS refused,
-        coalesce(found.total, $8::pg_catalog.int8) AS total
+        coalesce(found.total, $8::pg_catalog.int8) AS total,
+        coalesce($9::pg_catalog.bool AND found.total {_NE} $8::pg_catalog.int8, false) AS disagrees
     FROM found
 ), ahead AS (
     SELECT wait.* FROM wait, me
     WHERE wait.owner {_NE} {_OWNER} AND wait.key {_LT} me.key
         AND (called IS NULL OR called {_GT} {_NOW})
 ), verdict AS (
-    SELECT me.key, me.had, me.refused, me.total, NOT me.had AND NOT me.refused AND coalesce(
+    SELECT me.*, NOT me.had AND NOT me.refused AND NOT me.disagrees AND coalesce(
         CASE WHEN {_is(_MODE, "r")} THEN
                 EXISTS (SELECT FROM hold WHERE owner {_EQ} {_UNDER} AND {_is("mode", "w")})
                 OR NOT EXISTS (SELECT FROM hold WHERE {_is("mode", "w")})
@@ -247,7 +249,8 @@ ASK: Final = f"""{_FOUND}, me AS (
         CASE WHEN {_STATION} {_EQ} ''::pg_catalog.text
             THEN {_in(f"{_POLLER_TIME}::pg_catalog.float8")}
             ELSE {_in(f"{queue.WAITER_TIME}::pg_catalog.float8")} END, NULL::pg_catalog.int8
-    FROM verdict WHERE NOT granted AND NOT had AND NOT refused AND {_STATION} IS NOT NULL
+    FROM verdict
+    WHERE NOT granted AND NOT had AND NOT refused AND NOT disagrees AND {_STATION} IS NOT NULL
 ), {_CALLS}, written AS (
     UPDATE {SHARED_TABLE} AS t
     SET holds = changed.holds, waits = changed.waits, refused = changed.refused,
@@ -258,7 +261,7 @@ ASK: Final = f"""{_FOUND}, me AS (
     RETURNING t.id
 )
 SELECT verdict.granted OR verdict.had AS granted, verdict.refused,
-    verdict.total IS NULL AS absent,
+    verdict.total, verdict.disagrees,
     hold.token, (coalesce(hold.ends, {_in("$5::pg_catalog.float8")}) {_MINUS} {_NOW})
         ::pg_catalog.float8 AS remaining, {_NOW} AS moment,
     (SELECT nth FROM judged WHERE judged.key {_EQ} verdict.key) AS nth,

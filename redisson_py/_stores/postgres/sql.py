@@ -26,7 +26,7 @@ from redisson_py._stores.postgres import operators, queue, shared_sql
 #: Milliseconds for which an ask that may change the row waits for somebody who has locked it.
 LOCK_WAIT_MS: Final = 200
 
-#: The table in the constants of this module; `in_schema` says which one is meant.
+#: The table in the constants of this module; `table.in_schema` says which one is meant.
 TABLE: Final = "redisson_py_locks"
 
 _COMMENT: Final = f"""
@@ -71,13 +71,12 @@ def add_value_sql() -> str:
     return f"ALTER TABLE {TABLE} ADD COLUMN IF NOT EXISTS value pg_catalog.bytea"
 
 
-@cache
-def in_schema(statement: str, schema: str) -> str:
-    """Return a statement about the table of one schema."""
-    quoted = schema.replace('"', '""')
-    for table in (TABLE, shared_sql.SHARED_TABLE):
-        statement = statement.replace(table, f'"{quoted}".{table}')
-    return statement
+def no_table_for(call: str) -> str:
+    """Return what a call says that does not see the tables, in a transaction of the user's."""
+    return (
+        f"the database of this transaction has no table {TABLE}, or not all that it needs: {call}"
+        " works only in the database that keeps the locks"
+    )
 
 
 @cache
@@ -428,12 +427,6 @@ SELECT 1 FROM {TABLE}
 WHERE id {_EQ} {_ID} AND owner {_EQ} $2::pg_catalog.text AND token {_EQ} $3::pg_catalog.int8
     AND expires {_GT} pg_catalog.clock_timestamp()
 FOR KEY SHARE"""
-
-#: What a guard says that does not see the table.
-NO_TABLE_TO_GUARD: Final = (
-    f"the database of this transaction has no table {TABLE}: guard works only in the database that"
-    " keeps the locks"
-)
 
 #: id, channel -> has those ask again that know another end of the hold.
 RING: Final = f"""

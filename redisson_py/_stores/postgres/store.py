@@ -31,6 +31,7 @@ from redisson_py._stores.contract import (
     Granted,
     HolderState,
     Kind,
+    OtherNumber,
     Permits,
     RecordState,
     Renewal,
@@ -54,7 +55,10 @@ from redisson_py._stores.postgres.shared import SHARED_KINDS, Shared, family_of
 from redisson_py._stores.postgres.table import (
     ONCE,
     SHARED,
+    Table,
     id_of,
+    in_schema,
+    prepare_beside,
     prepare_for_elections,
     prepare_table,
 )
@@ -102,10 +106,10 @@ class PostgresStore:
         urls, self.where = check_url(url)
         self._database: Final = database_of(url)
         self._search_path: Final = search_path_of(url)
-        #: Where the table is, once that is known.
+        #: Where the tables are, once that is known.
         self._schema = ""
-        #: Where the table is of what is done once; nothing before its first use.
-        self._once_schema = ""
+        #: Those beside the table of locks that are known to be there.
+        self._there: set[Table] = set()
         self.last_failure: LastFailure = LastFailure(f"{self.title} at {self.where}")
         self._target: Final = Target(urls, self.where, statement_cache_size)
         self._most: Final = connections
@@ -113,10 +117,9 @@ class PostgresStore:
         self._freeing: Freeing | None = None
         self._listening: Listening | None = None
         self._bell: Bell | None = None
-        #: Made when it is first needed.
-        self._shared: Shared | None = None
         #: Owners of which a copy of a request may still arrive, the oldest first.
         self._repeated: Remembered[str, None] = Remembered()
+        self._shared: Final = Shared(self._fetch, self._free, self._repeated, self.last_failure)
         #: Whether the table is known to have what elections need.
         self._has_values = False
         #: Owners that lead, or may.
@@ -140,7 +143,9 @@ class PostgresStore:
     async def start(self, bell: Bell, deadline: float) -> None:
         """Connect, and create the table unless it is there."""
         await self.stop()
-        self._bell, self._shared = bell, None
+        self._bell = bell
+        self._there.clear()
+        self._has_values = False
         self._connections = Connections(
             self._target, self._most, self.last_failure, self._recovered
         )
@@ -211,12 +216,12 @@ class PostgresStore:
         try:
             row = await connection.fetchrow(statement, *arguments)
         except asyncpg.UndefinedTableError as error:
-            raise BackendError(sql.NO_TABLE_TO_GUARD) from error
+            raise BackendError(sql.no_table_for("guard")) from error
         return row is not None
 
     def guarding(self, name: str, owner: str, token: int) -> tuple[str, tuple[object, ...]]:
         """Return the statement of a guard, and its arguments. A row says that the hold is there."""
-        return sql.in_schema(sql.GUARD, self._schema), (id_of(name), owner, token)
+        return in_schema(sql.GUARD, self._schema), (id_of(name), owner, token)
 
     def keys(self, name: str, kind: Kind = "lock") -> tuple[str]:
         """Return where a lock is kept: each name on its own, in its database."""
@@ -224,8 +229,10 @@ class PostgresStore:
             return (f"{self._database}\0{family_of(kind)}\0{name}",)
         return (f"{self._database}\0{name}",)
 
-    async def ask(self, wish: Wish, deadline: float) -> Granted | Busy | Done:
+    async def ask(self, wish: Wish, deadline: float) -> Granted | Busy | Done | OtherNumber:
         """Take the hold if it is free, or held by this owner already."""
+        if wish.kind in SHARED_KINDS:
+            return await (await self._several(deadline)).ask(wish, self._listening, deadline)
         if wish.kind == "once":
             return await self._ask_unless_done(wish, deadline)
         if wish.proposal is not None:
@@ -266,22 +273,36 @@ class PostgresStore:
     async def complete_inside(
         self, connection: Any, name: str, owner: str, token: int, result: str | bytes, keep: float
     ) -> bool:
-        """Do the same in a transaction of the user's; see `guard` for its errors."""
+        """Do the same in a transaction of the user's; see `guard` for its errors.
+
+        Raises:
+            TypeError: It is no connection of asyncpg.
+        """
+        if not callable(getattr(connection, "is_in_transaction", None)):
+            raise TypeError(
+                "complete takes a connection of asyncpg, not"
+                f" {type(connection).__module__}.{type(connection).__qualname__}"
+            )
         if not connection.is_in_transaction():
             raise RuntimeError(
                 "complete(connection=...) needs a transaction: call it inside"
                 " `async with connection.transaction():`, beside what it must be committed with"
             )
-        statement = self._of_once(once.COMPLETE)
+        statement = in_schema(once.COMPLETE, self._schema)
         arguments = _record_of(name, owner, token, result, keep)
         try:
             row = await connection.fetchrow(statement, *arguments)
         except asyncpg.UndefinedTableError as error:
-            raise BackendError(
-                f"the database of this transaction has no table {once.TABLE}: complete works only"
-                " in the database that keeps the locks"
-            ) from error
+            raise BackendError(sql.no_table_for("complete")) from error
         return row is not None
+
+    def recording(
+        self, name: str, owner: str, token: int, result: str | bytes, keep: float
+    ) -> tuple[tuple[str, tuple[object, ...]], ...]:
+        """Return the statements that do it on a connection of the user's, and their arguments."""
+        guard = self.guarding(name, owner, token)
+        recorded = _record_of(name, owner, token, result, keep)
+        return guard, (in_schema(once.COMPLETE, self._schema), recorded)
 
     async def look_for_record(self, name: str, deadline: float) -> RecordState | None:
         """Return what is recorded; None: it is not done."""
@@ -312,17 +333,8 @@ class PostgresStore:
         self, statement: str, arguments: Sequence[object], deadline: float
     ) -> Answer:
         """Ask about what is done once; find or make its table before the first time."""
-        if self._connections is None:
-            raise _stopped()
-        if not self._once_schema:
-            self._once_schema = await prepare_table(
-                self._connections, self._search_path, self.where, deadline, ONCE
-            )
-        located = self._of_once(statement)
-        return await self._connections.fetch(located, arguments, deadline)
-
-    def _of_once(self, statement: str) -> str:
-        return ONCE.in_schema(sql.in_schema(statement, self._schema), self._once_schema)
+        await self._prepare(ONCE, deadline)
+        return await self._fetch(statement, arguments, deadline)
 
     async def _ask_for_leadership(self, wish: Wish, deadline: float) -> Granted | Busy:
         await self._prepare_for_elections(deadline)
@@ -345,8 +357,6 @@ class PostgresStore:
         return answer
 
     async def _ask_or_wait(self, wish: Wish, deadline: float) -> Granted | Busy:
-        if wish.kind in SHARED_KINDS:
-            return await (await self._several(deadline)).ask(wish, self._listening, deadline)
         if not wish.waits:
             return await self._ask(wish, deadline)
         listening = self._listening
@@ -527,14 +537,18 @@ class PostgresStore:
         """Lower the units of a hold."""
         return await (await self._several(deadline)).lower_units(name, owner, units, deadline)
 
+    async def _prepare(self, table: Table, deadline: float) -> None:
+        """Find or make a table beside that of locks, before it is first used."""
+        if table in self._there:
+            return
+        if self._connections is None:
+            raise _stopped()
+        await prepare_beside(self._connections, self._schema, self.where, deadline, table)
+        self._there.add(table)
+
     async def _several(self, deadline: float) -> Shared:
         """Return what keeps holds that several have at once; find or make its table first."""
-        if self._shared is None:
-            if self._connections is None:
-                raise _stopped()
-            path = '"{}"'.format(self._schema.replace('"', '""'))
-            await prepare_table(self._connections, path, self.where, deadline, SHARED)
-            self._shared = Shared(self._fetch, self._free, self._repeated, self.last_failure)
+        await self._prepare(SHARED, deadline)
         return self._shared
 
     async def _give_back(self, name: str, owner: str, deadline: float) -> Answer:
@@ -627,13 +641,13 @@ class PostgresStore:
     ) -> Answer:
         if self._connections is None:
             raise _stopped()
-        located = sql.in_schema(statement, self._schema)
+        located = in_schema(statement, self._schema)
         return await self._connections.fetch(located, arguments, deadline, final, urgent=urgent)
 
     async def _free(self, statement: str, arguments: Sequence[object], deadline: float) -> Answer:
         if self._freeing is None:
             raise _stopped()
-        located = sql.in_schema(statement, self._schema)
+        located = in_schema(statement, self._schema)
         return await self._freeing.free(located, arguments, deadline)
 
     async def _ring(self, name: str, _kind: Kind) -> None:

@@ -1,6 +1,7 @@
-"""Finds the tables, or makes them: that of locks, and that of what several may hold at once.
+"""Finds the tables, or makes them: that of locks is found, and the others are beside it.
 
-Clients of older versions know only the first. So the second is made when it is first needed.
+Those are what several may hold at once, and what is done once. Clients of older versions know only
+the first. So each of the others is made when it is first needed.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 from dataclasses import dataclass
+from functools import cache
 from typing import Final
 
 import asyncpg
@@ -41,15 +43,29 @@ class Table:
     create: str
     check: str
 
-    def in_schema(self, statement: str, schema: str) -> str:
-        """Return a statement about this table as one about that of a schema."""
-        quoted = schema.replace('"', '""')
-        return statement.replace(self.name, f'"{quoted}".{self.name}')
-
 
 LOCKS: Final = Table(sql.TABLE, sql.locks_sql(), sql.CHECK)
 SHARED: Final = Table(shared_sql.SHARED_TABLE, shared_sql.CREATE, shared_sql.CHECK)
 ONCE: Final = Table(once.TABLE, once.CREATE, once.CHECK)
+
+
+def _quoted(schema: str) -> str:
+    return '"{}"'.format(schema.replace('"', '""'))
+
+
+@cache
+def in_schema(statement: str, schema: str) -> str:
+    """Return a statement as one about the tables of a schema."""
+    for table in (LOCKS, SHARED, ONCE):
+        statement = statement.replace(table.name, f"{_quoted(schema)}.{table.name}")
+    return statement
+
+
+async def prepare_beside(
+    connections: Connections, schema: str, where: str, deadline: float, table: Table
+) -> None:
+    """Find a table in the schema of that of locks, or make it; errors as for `prepare_table`."""
+    await prepare_table(connections, _quoted(schema), where, deadline, table)
 
 
 async def prepare_table(
@@ -91,7 +107,7 @@ async def prepare_table(
                 " as this role. Give the table to the owner of the schema or of the database"
                 " (ALTER TABLE ... OWNER TO ...), or put it into a schema of its own"
             )
-    await connections.fetch(table.in_schema(table.check, schema), (), deadline)
+    await connections.fetch(in_schema(table.check, schema), (), deadline)
     return schema
 
 
@@ -105,7 +121,7 @@ async def prepare_for_elections(
         ConnectionLostError: The server did not answer.
     """
     try:
-        await connections.fetch(sql.in_schema(sql.CHECK_VALUE, schema), (), deadline)
+        await connections.fetch(in_schema(sql.CHECK_VALUE, schema), (), deadline)
     except BackendError as error:
         if not isinstance(error.__cause__, asyncpg.UndefinedColumnError):
             raise
@@ -113,7 +129,7 @@ async def prepare_for_elections(
         return
 
     async def add(connection: asyncpg.Connection) -> None:
-        await connection.execute(sql.in_schema(sql.ADD_VALUE, schema))
+        await connection.execute(in_schema(sql.ADD_VALUE, schema))
 
     try:
         await connections.run(add, deadline)
@@ -137,7 +153,7 @@ async def _make(
             asyncpg.UniqueViolationError,
             asyncpg.InternalServerError,
         ):
-            await connection.execute(table.in_schema(table.create, schema))
+            await connection.execute(in_schema(table.create, schema))
 
     try:
         await connections.run(create, deadline)
@@ -145,6 +161,7 @@ async def _make(
         if not isinstance(error.__cause__, asyncpg.InsufficientPrivilegeError):
             raise
         raise BackendError(
-            f"PostgreSQL at {where}: this role may not create the table {table.name}. Run as one"
-            f" that may, and grant SELECT, INSERT and UPDATE on it:\n{table.create}"
+            f"PostgreSQL at {where}: this role may not create the table {table.name} in the schema"
+            f" {schema!r}. Run there as one that may, and grant SELECT, INSERT and UPDATE on it:\n"
+            f"{table.create}"
         ) from error.__cause__

@@ -9,7 +9,8 @@ from pglast import parse_sql
 from pglast.enums import A_Expr_Kind
 from pglast.visitors import Visitor
 
-from redisson_py._stores.postgres import schema_sql, shared_sql, sql
+from redisson_py._stores.postgres import once, schema_sql, shared_sql, sql
+from redisson_py._stores.postgres.table import in_schema
 
 #: Each looks a name up.
 BARE = [
@@ -36,7 +37,7 @@ QUALIFIED = [
 ]
 STATEMENTS = {
     f"{prefix}{name}": text
-    for prefix, module in (("", sql), ("SHARED_", shared_sql))
+    for prefix, module in (("", sql), ("SHARED_", shared_sql), ("ONCE_", once))
     for name, text in vars(module).items()
     if name.isupper()
     and not name.startswith("_")
@@ -128,23 +129,24 @@ class _Unqualified(Visitor):
 def test_all_statements_are_looked_at() -> None:
     assert {"ASK", "GIVE_BACK", "GIVE_BACK_UNSURE", "RENEW", "GUARD", "LOCATE"} <= {*STATEMENTS}
     assert {"SHARED_ASK", "SHARED_CHANGE", "SHARED_RENEW", "SHARED_LOOK"} <= {*STATEMENTS}
+    assert {"ONCE_COMPLETE", "ONCE_FIND", "ONCE_FORGET", "ONCE_LOOK"} <= {*STATEMENTS}
 
 
 @pytest.mark.parametrize("name", STATEMENTS)
 def test_every_name_of_a_statement_has_its_schema(name: str) -> None:
-    located = sql.in_schema(STATEMENTS[name], "locks")
+    located = in_schema(STATEMENTS[name], "locks")
     assert unqualified(located) == []
     assert unqualified(sql.without_bell(located)) == []
 
 
 def test_the_schema_has_bare_names_only_for_its_table() -> None:
     """Who runs it by hand chooses where the table is."""
-    assert unqualified(sql.in_schema(schema_sql(), "locks")) == []
+    assert unqualified(in_schema(schema_sql(), "locks")) == []
     assert {each.split()[0] for each in unqualified(schema_sql())} == {"table", "commented"}
 
 
 def test_a_schema_may_have_any_name() -> None:
-    statement = sql.in_schema(sql.LOOK, 'a".b')
+    statement = in_schema(sql.LOOK, 'a".b')
     assert 'FROM "a"".b".redisson_py_locks' in statement
     assert unqualified(statement) == []
 

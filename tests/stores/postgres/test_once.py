@@ -6,6 +6,7 @@ import asyncio
 from typing import Any
 
 import asyncpg
+import psycopg
 import pytest
 
 from redisson_py import AcquireTimeoutError, LeaseLostError, NotHeldError, Once
@@ -180,6 +181,16 @@ async def test_a_connection_outside_a_transaction_is_refused(server: PostgresSer
             await running.complete(b"2")
             with pytest.raises(NotHeldError):
                 await running.complete(b"3")
+
+
+async def test_what_is_no_connection_of_asyncpg_is_refused(server: PostgresServer) -> None:
+    async with Postgres.from_url(server.url) as one:
+        async with one.get_once("typed") as running:
+            async with await psycopg.AsyncConnection.connect(server.url) as other:
+                for each in (other, server.url, one):
+                    with pytest.raises(TypeError, match="complete takes a connection of asyncpg"):
+                        await running.complete(b"1", connection=each)
+            assert not running.done
 
 
 async def test_it_runs_again_after_it_was_forgotten_and_after_keep(server: PostgresServer) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from redisson_py._stores.postgres import sql
 from redisson_py._stores.postgres.listening import channel_of
+from redisson_py._stores.postgres.table import in_schema
 from redisson_py.errors import ConnectionLostError
 from tests.stores.databases import busy, granted, soon, wish
 from tests.stores.postgres.scene import connected, id_of, row_of, started, until_blocked
@@ -25,7 +26,7 @@ async def last_statement(raw: Any, name: str) -> str:
 
 async def test_a_crowded_name_is_plain_again_when_nobody_waits(server: PostgresServer) -> None:
     url = f"{server.url}?application_name=plain"
-    plain = sql.in_schema(sql.ASK_PLAIN, "public"), sql.in_schema(sql.GIVE_BACK_PLAIN, "public")
+    plain = in_schema(sql.ASK_PLAIN, "public"), in_schema(sql.GIVE_BACK_PLAIN, "public")
     async with (
         started(url, connections=1) as store,
         started(server.url) as other,

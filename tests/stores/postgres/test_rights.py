@@ -6,7 +6,8 @@ import asyncio
 
 import pytest
 
-from redisson_py._stores.postgres import PostgresStore, schema_sql, sql
+from redisson_py._stores.postgres import PostgresStore, schema_sql
+from redisson_py._stores.postgres.table import in_schema
 from redisson_py.errors import BackendError, ConnectionLostError, UnsupportedServerError
 from tests.stores.databases import Bell, granted, soon, wish
 from tests.stores.postgres.scene import connected, started, until_blocked
@@ -38,7 +39,7 @@ async def urls(server: PostgresServer) -> dict[str, str]:
             "GRANT CREATE, USAGE ON SCHEMA open TO PUBLIC; GRANT USAGE ON SCHEMA shut TO PUBLIC"
         )
         for schema in ("open", "shut"):
-            await admin.execute(sql.in_schema(schema_sql(), schema))
+            await admin.execute(in_schema(schema_sql(), schema))
             await admin.execute(f"GRANT ALL ON {schema}.redisson_py_locks TO PUBLIC")
     return {user: server.url_of(user, "theirs") for user in ("app", "postgres")}
 

@@ -7,8 +7,10 @@ import itertools
 import signal
 import sys
 from collections import Counter
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import asyncpg
@@ -132,7 +134,9 @@ async def test_dead_waiters_are_passed_over(server: PostgresServer, name: str) -
         await got(one, wish(name, "r:1", "read"))
         row = shared_row(name, "read-write lock")
         for number in range(3):
-            await raw.fetch(shared_sql.ASK, row, f"dead:{number}", "w", 1, 30.0, "x", None, None)
+            await raw.fetch(
+                shared_sql.ASK, row, f"dead:{number}", "w", 1, 30.0, "x", None, None, None
+            )
         asked = wish(name, "w:1", "write", waits=True)
         await was_busy(one, asked)
         await one.give_back(name, "r:1", False, soon(), "read")
@@ -254,6 +258,11 @@ async def test_waiting_sends_nothing(server: PostgresServer, name: str) -> None:
             assert number < 20
 
 
+def all_hear(clients: Sequence[Postgres]) -> bool:
+    stores: list[Any] = [client._store for client in clients]
+    return all(each._listening.hears for each in stores)
+
+
 @pytest.mark.usefixtures("no_safety_poll")
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("clients", [2, 6, 24])
@@ -284,9 +293,14 @@ async def test_a_hand_off_costs_the_same_for_any_number_of_clients(
         for holder, others in ((made[0], made[1:]), (made[-1], made[:1])):
             # Each waits once in vain: it listens from then on.
             async with thing(holder, f"{name} warm"):
-                waits = (thing(client, f"{name} warm").acquire(timeout=1) for client in others)
-                answers = await asyncio.gather(*waits, return_exceptions=True)
-                assert all(isinstance(each, AcquireTimeoutError) for each in answers)
+                waits = [
+                    asyncio.create_task(thing(client, f"{name} warm").acquire())
+                    for client in others
+                ]
+                await until(partial(all_hear, others))
+                for each in waits:
+                    each.cancel()
+                await asyncio.wait(waits)
         with counted() as sent:
             await asyncio.gather(*(want(client) for client in made))
             assert sent() / begun <= 5
@@ -342,7 +356,7 @@ async def test_busy_after_a_lost_answer_is_busy(
 
                     async def is_refused() -> bool:
                         """What of its first copy comes late."""
-                        late = shared_row(name), owner, "p", 1, 0.01, None, None, None
+                        late = shared_row(name), owner, "p", 1, 0.01, *[None] * 4
                         (row,) = await raw.fetch(shared_sql.ASK, *late)
                         return bool(row["refused"])
 
@@ -432,7 +446,7 @@ async def test_an_ask_decides_on_what_commits_meanwhile(server: PostgresServer, 
         async with connected(server.url) as look:
             transaction = raw.transaction()
             await transaction.start()
-            arguments = shared_row(name), "a:1", "p", 1, 30.0, None, None, None
+            arguments = shared_row(name), "a:1", "p", 1, 30.0, *[None] * 4
             (row,) = await raw.fetch(shared_sql.ASK, *arguments)
             assert row["granted"]
             second = asyncio.create_task(store.ask(wish(name, "b:1", "permit"), soon()))
@@ -617,6 +631,59 @@ async def test_wrong_numbers_of_permits(server: PostgresServer, permits: Any) ->
     with pytest.raises(ValueError, match="must be 0 to"):
         await semaphore.set_permits(-1)
     assert client.statistics().commands_sent == 0
+
+
+@pytest.mark.parametrize("made", [2, 12])
+@pytest.mark.parametrize("use", ["acquire", "try_acquire", "hold", "available", "waits"])
+async def test_another_number_than_asked_is_said_once(
+    server: PostgresServer, name: str, made: int, use: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with Postgres.from_url(server.url) as one, Postgres.from_url(server.url) as other:
+        permit = await one.get_semaphore(name, made).acquire(made if use == "waits" else 1)
+        semaphore = other.get_semaphore(name, 10)
+        if use == "available":
+            assert await semaphore.available() == made - 1
+        elif use == "hold":
+            async with semaphore.hold(timeout=60):
+                pass
+        elif use == "waits":
+            waiting = asyncio.create_task(semaphore.acquire())
+            await until_waiting(other, 1)
+            await permit.release()
+            await (await waiting).release()
+        else:
+            taken = await (semaphore.acquire() if use == "acquire" else semaphore.try_acquire())
+            assert taken is not None
+            await taken.release()
+        for again in (semaphore, other.get_semaphore(name, 10)):
+            async with again:
+                pass
+        more = 10 - made
+        assert [each for each in caplog.messages if name in each] == [
+            f"semaphore {name!r} has {made} permits, not 10: an existing semaphore keeps its"
+            f" number. To change it, call set_permits(10) or add_permits({more})"
+        ]
+        if use != "waits":
+            await permit.release()
+        assert await one.get_semaphore(name).available() == made
+
+
+async def test_who_names_no_number_or_changed_it_is_not_warned(
+    server: PostgresServer, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with Postgres.from_url(server.url) as one, Postgres.from_url(server.url) as other:
+        assert await one.get_semaphore(name).try_set_permits(3)
+        for semaphore in (
+            other.get_semaphore(name),
+            other.get_semaphore(name, 3),
+            one.get_semaphore(name, 5),
+        ):
+            async with semaphore:
+                pass
+        await other.get_semaphore(name, 7).add_permits(1)
+        async with other.get_semaphore(name, 7):
+            pass
+        assert caplog.messages == []
 
 
 async def test_a_number_is_changed(server: PostgresServer, name: str) -> None:

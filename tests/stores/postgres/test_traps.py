@@ -14,7 +14,15 @@ from collections.abc import Iterable, Iterator
 import pytest
 
 from redisson_py._stores.contract import Renewal
-from redisson_py._stores.postgres import PostgresStore, listening, schema_sql, shared_sql, sql
+from redisson_py._stores.postgres import (
+    PostgresStore,
+    listening,
+    once,
+    schema_sql,
+    shared_sql,
+    sql,
+)
+from redisson_py._stores.postgres.table import in_schema
 from redisson_py.errors import BackendError, LeaseLostError
 from redisson_py.postgres import Postgres
 from tests.stores.databases import Bell, granted, soon
@@ -127,7 +135,7 @@ def traps(schema: str, operators: Iterable[str], functions: Iterable[str]) -> st
 
 def trap_table(schema: str) -> str:
     """Return the SQL that sets a trap in the place of a table."""
-    return _TABLE.format(schema=schema, table=sql.in_schema(sql.schema_sql(), schema))
+    return _TABLE.format(schema=schema, table=in_schema(sql.schema_sql(), schema))
 
 
 def _array(values: Iterable[str]) -> str:
@@ -234,6 +242,21 @@ async def use_everything(server: PostgresServer, url: str) -> None:
         assert await store.give_back("k", "a:01", True, soon())
         assert await store.give_back("made", "a:02", True, soon()) == 0
     await use_what_is_shared(url)
+    await use_what_is_done_once(url)
+
+
+async def use_what_is_done_once(url: str) -> None:
+    """Have each statement about what is done once run."""
+    async with Postgres.from_url(url) as client, connected(url) as raw:
+        once = client.get_once("o")
+        async with once as running, raw.transaction():
+            await running.complete(b"done", connection=raw)
+        async with client.get_once("p") as running:
+            await running.complete("done")
+        assert (await once.inspect()).done
+        async with once as later:
+            assert later.result == b"done"
+        assert await once.forget()
 
 
 async def use_what_is_shared(url: str) -> None:
@@ -296,9 +319,9 @@ async def test_no_trap_runs_in_any_statement(
     assert sprung(server) == []
     ran = executed(server)
     for name, statement in STATEMENTS.items():
-        assert sql.in_schema(statement, "early").strip() in ran, name
-    for made in (sql.locks_sql(), shared_sql.CREATE):
-        assert sql.in_schema(made, "early") in ran
+        assert in_schema(statement, "early").strip() in ran, name
+    for made in (sql.locks_sql(), shared_sql.CREATE, once.CREATE):
+        assert in_schema(made, "early") in ran
     # What the driver sends by itself is among these.
     assert {each: unqualified(each) for each in ran if unqualified(each)} == {}
 
@@ -309,7 +332,7 @@ async def test_a_table_of_a_stranger_is_not_used(server: PostgresServer) -> None
     url = server.url_of("app")
     async with connected(server.url_of("app")) as app:
         await app.execute("CREATE SCHEMA locks")
-        await app.execute(sql.in_schema(schema_sql(), "locks"))
+        await app.execute(in_schema(schema_sql(), "locks"))
     async with started(url) as store:
         async with connected(server.url_of("intruder")) as intruder:
             await intruder.execute(trap_table("early"))
