@@ -98,7 +98,7 @@ async def once(client: Redisson, name: Any) -> None:
     async with it.hold() as running:
         await it.inspect()
         await running.complete("done")
-    assert await it.run(list) == "done"
+    assert await it.run(str) == "done"
     await it.forget()
 
 
