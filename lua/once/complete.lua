@@ -1,9 +1,9 @@
 #!lua flags=allow-oom
 --! script   once.complete
---! version  2
+--! version  3
 --! keys     lock:hash record:hash receipt:string
 --! args     owner:str token:int kind:str result:str keep_ms:int channel:str receipt_ms:int
---! returns  1 = recorded | 0 = the owner does not run it
+--! returns  1 = recorded | 0 = the owner does not run it | array = b or s, and another result, which an earlier call of the owner recorded
 --! retry    safe: leaves a receipt of the owner, so that a repetition gets the first answer and records nothing
 
 --! include lib.whole
@@ -20,6 +20,10 @@ if not (whole(token, 0) and keep_ms and receipt_ms) then
   return redis.error_reply('ERR token, keep_ms and receipt_ms must be positive integers')
 end
 if redis.call('EXISTS', receipt) == 1 then
+  local was = redis.call('HMGET', record, 'token', 'kind', 'result')
+  if was[1] == token and was[2] and was[3] and not (was[2] == kind and was[3] == result) then
+    return {was[2], was[3]}
+  end
   return 1
 end
 if redis.call('HEXISTS', lock, owner) == 0 then

@@ -144,6 +144,14 @@ class Bus:
         known = self.table.channels.get(channel)
         return 0 if known is None else known.messages + 1
 
+    def heard_on(self, channel: bytes) -> tuple[Channel, int] | None:
+        """Return what was heard on a channel so far, to compare; None if nobody listens.
+
+        It is another value after a message, and after the bell did not listen for a while.
+        """
+        known = self.table.channels.get(channel)
+        return None if known is None else (known, known.messages)
+
     def reset(self) -> None:
         """Forget all seats, and the event loop of the timer."""
         self.close()

@@ -61,6 +61,7 @@ class Describer:
             pid=pid,
             client_name=client_name,
             task=None if task is None else task.get_name(),
+            state=state_of(owner.encode(), None),
         )
 
     async def holding(self, key: bytes, holder: HolderSnapshot) -> HolderSnapshot:

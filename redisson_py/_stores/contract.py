@@ -349,8 +349,8 @@ class OnceStore(Protocol):
         result: str | bytes,
         keep: float,
         deadline: float,
-    ) -> bool:
-        """Record a result if this owner holds the lock; return whether it is recorded.
+    ) -> str | bytes | None:
+        """Record a result if this owner holds the lock; return what it has recorded, if anything.
 
         A second copy of the request, and one that arrives late, changes nothing.
         """
@@ -358,7 +358,7 @@ class OnceStore(Protocol):
 
     async def complete_inside(
         self, connection: Any, name: str, owner: str, token: int, result: str | bytes, keep: float
-    ) -> bool:
+    ) -> str | bytes | None:
         """Do the same in a transaction of the user's, on its connection.
 
         Nobody else is granted the lock before it has ended.

@@ -43,14 +43,17 @@ class _Recorder:
         self._name = name
         self._keep = keep
 
-    async def complete(self, hold: Hold, token: int, result: str | bytes, connection: Any) -> bool:
-        """Record a result, if the hold is in force; return whether it was."""
+    async def complete(
+        self, hold: Hold, token: int, result: str | bytes, connection: Any
+    ) -> str | bytes | None:
+        """Record a result, if the hold is in force; return what is recorded."""
         name, owner, keep = self._name, hold.owner, self._keep
         if connection is not None:
             return await self._store.complete_inside(connection, name, owner, token, result, keep)
         ask = partial(self._store.complete, name, owner, token, result, keep)
         call = self._executor.start(OwnedSpecial(ask, name, owner), must=True)
-        return bool(await self._executor.answer(call))
+        recorded: str | bytes | None = await self._executor.answer(call)
+        return recorded
 
     def recording(self, hold: Hold, token: int, result: str | bytes) -> Sequence[Statement]:
         """Return what records a result in a transaction of the user's, on any connection to it."""

@@ -47,11 +47,13 @@ class OnceSnapshot(LockSnapshot):
 class OnceServer(Protocol):
     """What `Once` asks of a server beside the lock."""
 
-    async def complete(self, hold: Hold, token: int, result: str | bytes, connection: Any) -> bool:
-        """Record a result, if the hold is in force; return whether it was.
+    async def complete(
+        self, hold: Hold, token: int, result: str | bytes, connection: Any
+    ) -> str | bytes | None:
+        """Record a result, if the hold is in force; return what is recorded, None if it was not.
 
-        It is carried out even if its caller is cancelled. It may be asked again: the same
-        hold gets the same answer, and what was recorded first stays.
+        It is carried out even if its caller is cancelled. It may be asked again: what the same hold
+        recorded first stays, and is returned.
         """
         ...
 
@@ -59,7 +61,7 @@ class OnceServer(Protocol):
         """Return what records a result in a transaction of the user's, on any connection to it.
 
         Each statement brings a row, or the hold is not in force. The first one changes nothing:
-        after it the connection is in a transaction, or in none.
+        after it the connection is in a transaction, or in none. `recorded_in` reads the last row.
 
         Raises:
             TypeError: This server has no part in transactions of users.
@@ -136,8 +138,8 @@ class OnceLease(FencedLease):
         released: what follows in the block is not protected, and needs no protection.
 
         If it is cancelled, it is carried out all the same. If it gets no answer, it may have been
-        carried out: call it again, or leave the block; then the next that enters finds it done or
-        runs it. A request that arrives late changes nothing.
+        carried out: call it again with the same result, or leave the block; then the next that
+        enters finds it done or runs it. A request that arrives late changes nothing.
 
         Args:
             result: Bytes or text, at most 1 MiB of it. Default: b""
@@ -149,8 +151,10 @@ class OnceLease(FencedLease):
                 its own
 
         Raises:
-            LeaseLostError: The lock was lost. Nothing is recorded: roll a transaction back.
-            NotHeldError: It is done already, or the block was left.
+            LeaseLostError: The lock was lost. Nothing is recorded, but by an earlier call without
+                an answer: roll a transaction back.
+            NotHeldError: It is done already, also if an earlier call, which was cancelled or got no
+                answer, has recorded another result: `result` is that one. Or the block was left.
             ConnectionLostError: The server did not answer.
             BackendError: It refused: no permission; or the connection does not see the tables of
                 the locks. The block still runs.
@@ -161,11 +165,13 @@ class OnceLease(FencedLease):
             RuntimeError: The connection is not inside a transaction.
         """
         self._check_completion(result)
-        if not await self._server.complete(self._hold, self.token, result, connection):
+        recorded = await self._server.complete(self._hold, self.token, result, connection)
+        if recorded is None:
             raise self._not_recorded()
-        self._recorded(result, in_transaction=connection is not None)
+        self._recorded(recorded, in_transaction=connection is not None)
         if connection is None:
             await self._leave()
+        self._check_recorded(result)
 
     @property
     def _server(self) -> OnceServer:
@@ -186,6 +192,14 @@ class OnceLease(FencedLease):
         """Return what records it in a transaction, for a thread; errors as for `complete`."""
         self._check_completion(result)
         return self._server.recording(self._hold, self.token, result)
+
+    def _check_recorded(self, result: str | bytes) -> None:
+        """Refuse a result if another one is recorded."""
+        if self._result != result:
+            raise NotHeldError(
+                f"{self._hold.ownership!r} is done already: an earlier call has recorded another"
+                " result"
+            )
 
     def _recorded(self, result: str | bytes, in_transaction: bool) -> None:
         """Note that the result is recorded, in this transaction or for good."""
@@ -218,6 +232,22 @@ class OnceLease(FencedLease):
         if self._result is not None:
             raise NotHeldError(f"{self._hold.ownership!r} is done: nothing is held")
         await super().extend(lease_time)
+
+
+def recorded_in(row: Sequence[Any], result: str | bytes) -> str | bytes:
+    """Return which result a server has recorded that was asked to record `result`.
+
+    Args:
+        row: Its answer: None, or another result that it had recorded, and whether that is text.
+        result: The result.
+    """
+    other, is_text = row
+    return result if other is None else result_of(other, is_text)
+
+
+def result_of(data: bytes, is_text: bool) -> str | bytes:
+    """Return a result as it was given; a driver may have its bytes in another form."""
+    return bytes(data).decode() if is_text else bytes(data)
 
 
 def check_result(result: object) -> None:

@@ -27,15 +27,17 @@ class _Recorder:
         self._context = context
         self._commands = commands
 
-    async def complete(self, hold: Hold, token: int, result: str | bytes, connection: Any) -> bool:
-        """Record a result, if the hold is in force; return whether it was."""
+    async def complete(
+        self, hold: Hold, token: int, result: str | bytes, connection: Any
+    ) -> str | bytes | None:
+        """Record a result, if the hold is in force; return what is recorded."""
         if connection is not None:
             raise _no_transaction()
         context, commands = self._context, self._commands
         context.check()
         args = commands.complete(hold, token, result)
         call = context.executor.start_record(COMPLETE, commands.key, args)
-        return bool(await context.executor.answer(call))
+        return commands.recorded(await context.executor.answer(call), result)
 
     def recording(self, hold: Hold, token: int, result: str | bytes) -> Sequence[Statement]:
         """Refuse it: a transaction of the user's is one of PostgreSQL.

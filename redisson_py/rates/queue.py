@@ -17,6 +17,7 @@ from typing import Any
 
 from redisson_py._engine.bus import Sleeper
 from redisson_py._engine.local_queue import LEAVE, LocalQueue, Waiter
+from redisson_py._engine.wakeups import Channel
 from redisson_py._loop import fail, loop_time, wake
 from redisson_py._owner import TaskRef
 from redisson_py._redis.commands.rate_limiter import ID_BYTES, Ruling
@@ -57,10 +58,11 @@ class RateQueue(LocalQueue[Any]):
         rate: The rate that the server named last, which no request in the queue exceeds; None: it
             has not named one yet.
         changes: How often something changed that makes an answer to an earlier request void.
+        heard_on: What was heard on the channel before the latest answer was asked for.
         sleeper: What the head sleeps on.
     """
 
-    __slots__ = ("changes", "due", "latest", "next", "rate", "sleeper")
+    __slots__ = ("changes", "due", "heard_on", "latest", "next", "rate", "sleeper")
 
     def reset(self) -> None:
         """Reset everything after the event loop was closed."""
@@ -70,6 +72,7 @@ class RateQueue(LocalQueue[Any]):
         self.latest: Ruling | None = None
         self.rate: int | None = None
         self.changes: int = 0
+        self.heard_on: tuple[Channel, int] | None = None
         self.sleeper: Sleeper | None = None
 
     def to_ask_for(self, head: Applicant) -> list[Applicant]:

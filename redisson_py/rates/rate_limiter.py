@@ -389,7 +389,8 @@ class RateLimiter(AsyncOnly):
         with context.bus.listen(self._commands.channel, wakes_everybody) as sleeper:
             queue.sleeper = sleeper
             try:
-                if queue.due_for(applicant) - loop_time() > SAFETY_POLL_SECONDS and not knew:
+                missed = not knew or queue.heard_on != context.bus.heard_on(self._commands.channel)
+                if missed and queue.due_for(applicant) - loop_time() > SAFETY_POLL_SECONDS:
                     # What was announced before it listened would be missed for long.
                     queue.next = None
                 while True:
@@ -422,6 +423,7 @@ class RateLimiter(AsyncOnly):
         """Ask for the head and those behind it; return whether the head was admitted."""
         queue = self._queue
         asked, changes = queue.to_ask_for(head), queue.changes
+        queue.heard_on = self._context.bus.heard_on(self._commands.channel)
         patience = None
         if deadline is not None:
             patience = call_later(

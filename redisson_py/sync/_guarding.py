@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from typing import Any, Final, cast
 
 from redisson_py import BackendError, LeaseLostError, OnceLease
-from redisson_py.locks.once import Statement
+from redisson_py.locks.once import Statement, recorded_in
 from redisson_py.sync._wrapping import Wrapper
 
 _IN_TRANSACTION: Final = "SELECT 1 WHERE pg_catalog.txid_current_if_assigned() IS NOT NULL"
@@ -35,7 +35,7 @@ def guard_transaction(lease: Wrapper, connection: Any) -> None:
     """
     _check_connection(connection, "guard")
     asking = lease._call(_asking)
-    if asking is None or not _ask(connection, [asking], "guard"):
+    if asking is None or _ask(connection, [asking], "guard") is None:
         raise lease._call(_refusal)
 
 
@@ -68,9 +68,10 @@ def complete(once: Wrapper, result: str | bytes, connection: Any) -> None:
         return
     statements = once._call(lambda own: _recording(own, result))
     _check_connection(connection, "complete")
-    if not _ask(connection, statements, "complete"):
+    row = _ask(connection, statements, "complete")
+    if row is None:
         raise once._call(_not_recorded)
-    once._call(lambda own: _recorded(own, result))
+    once._call(lambda own: _recorded(own, row, result))
 
 
 async def entered(own: Any) -> OnceLease:
@@ -86,8 +87,10 @@ async def _not_recorded(own: Any) -> LeaseLostError:
     return (await entered(own))._not_recorded()
 
 
-async def _recorded(own: Any, result: str | bytes) -> None:
-    (await entered(own))._recorded(result, in_transaction=True)
+async def _recorded(own: Any, row: Sequence[Any], result: str | bytes) -> None:
+    lease = await entered(own)
+    lease._recorded(recorded_in(row, result), in_transaction=True)
+    lease._check_recorded(result)
 
 
 def _check_connection(connection: Any, call: str) -> None:
@@ -108,18 +111,26 @@ def _check_connection(connection: Any, call: str) -> None:
         )
 
 
-def _ask(connection: Any, statements: Sequence[Statement], call: str) -> bool:
-    """Return whether each statement brings a row; the first one locks one, and changes nothing."""
+def _ask(connection: Any, statements: Sequence[Statement], call: str) -> Sequence[Any] | None:
+    """Return the row of the last statement, or None if one of them brings none.
+
+    The first one locks a row, and changes nothing.
+    """
     with closing(connection.cursor()) as cursor:
         first, *others = statements
-        if not _finds(cursor, *_for_driver(*first), call=call):
-            return False
-        if not _finds(cursor, _IN_TRANSACTION, call=call):
+        row = _find(cursor, *_for_driver(*first), call=call)
+        if row is None:
+            return None
+        if _find(cursor, _IN_TRANSACTION, call=call) is None:
             raise RuntimeError(
                 f"{call} needs a transaction: call it inside `with connection.transaction():`, or"
                 " in Django `with transaction.atomic():`, before anything that it must protect"
             )
-        return all(_finds(cursor, *_for_driver(*each), call=call) for each in others)
+        for each in others:
+            row = _find(cursor, *_for_driver(*each), call=call)
+            if row is None:
+                return None
+        return row
 
 
 def _for_driver(statement: str, arguments: tuple[object, ...]) -> tuple[str, list[object]]:
@@ -129,11 +140,11 @@ def _for_driver(statement: str, arguments: tuple[object, ...]) -> tuple[str, lis
     return _PLACEHOLDER.sub("%s", statement.replace("%", "%%")), order
 
 
-def _finds(cursor: Any, *asked: object, call: str) -> bool:
-    """Return whether a statement brings a row."""
+def _find(cursor: Any, *asked: object, call: str) -> Sequence[Any] | None:
+    """Return the values of the row that a statement brings, if it does."""
     try:
         cursor.execute(*asked)
-        return cursor.fetchone() is not None
+        row = cursor.fetchone()
     except Exception as error:
         if _sqlstate(error) == _UNDEFINED_TABLE:
             # Not above: its package needs the extra `postgres`, which then is there.
@@ -141,6 +152,8 @@ def _finds(cursor: Any, *asked: object, call: str) -> bool:
 
             raise BackendError(no_table_for(call)) from error
         raise
+    # Of a connection whose rows are dictionaries too.
+    return tuple(row.values()) if isinstance(row, Mapping) else row
 
 
 def _sqlstate(error: BaseException) -> object:

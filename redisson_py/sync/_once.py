@@ -51,8 +51,8 @@ class OnceLease(FencedLease):
         released: what follows in the block is not protected, and needs no protection.
 
         If it is interrupted, it is carried out all the same. If it gets no answer, it may have been
-        carried out: call it again, or leave the block; then the next that enters finds it done or
-        runs it. A request that arrives late changes nothing.
+        carried out: call it again with the same result, or leave the block; then the next that
+        enters finds it done or runs it. A request that arrives late changes nothing.
 
         Args:
             result: Bytes or text, at most 1 MiB of it. Default: b""
@@ -65,8 +65,10 @@ class OnceLease(FencedLease):
                 Default: None, in a step of its own
 
         Raises:
-            LeaseLostError: The lock was lost. Nothing is recorded: roll a transaction back.
-            NotHeldError: It is done already, or the block was left.
+            LeaseLostError: The lock was lost. Nothing is recorded, but by an earlier call without
+                an answer: roll a transaction back.
+            NotHeldError: It is done already, also if an earlier call, which was interrupted or got
+                no answer, has recorded another result: `result` is that one. Or the block was left.
             ConnectionLostError: The server did not answer.
             BackendError: It refused: no permission; or the connection does not see the tables of
                 the locks. The block still runs.

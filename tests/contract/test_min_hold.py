@@ -36,6 +36,9 @@ reentrant = for_kinds(lambda kind: has_it(kind) and kind.reentrant)
 passing = for_kinds(lambda kind: has_it(kind) and is_passing(kind))
 without = for_kinds(lambda kind: is_lock(kind) and not kind.stay_taken)
 
+#: Of those that change what is in Redis.
+also = pytest.mark.also("cluster", "sentinel")
+
 #: Longer than any test takes.
 LONG = 300
 
@@ -69,6 +72,7 @@ async def free(lock: LockLike) -> None:
     assert not await lock.locked()
 
 
+@also
 @locks
 async def test_left_early_the_name_stays_taken_and_nobody_holds_it(
     lock: LockLike, client: Redisson, servers: Servers
@@ -84,6 +88,7 @@ async def test_left_early_the_name_stays_taken_and_nobody_holds_it(
     await free(lock)
 
 
+@also
 @locks
 async def test_who_waits_gets_it_then_and_not_sooner(
     make_lock: MakeLock,
@@ -112,6 +117,7 @@ async def test_who_waits_gets_it_then_and_not_sooner(
     assert min(granted) - began >= 1
 
 
+@also
 @single_of_redis
 async def test_a_shorter_time_than_the_lease_wakes_who_sleeps_until_its_end(
     make_lock: MakeLock, clients: ClientFactory, monkeypatch: pytest.MonkeyPatch
@@ -372,6 +378,7 @@ async def test_closed_in_the_block_it_does_too(
     await free(lock)
 
 
+@also
 @central_of_redis
 async def test_a_release_whose_answer_is_lost_is_repeated_and_changes_nothing(
     make_lock: MakeLock, lock: LockLike, clients: ClientFactory, proxy: ProxyFactory

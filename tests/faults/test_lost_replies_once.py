@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 import pytest_asyncio
 from redis.asyncio import Redis
 
-from redisson_py import Redisson
+from redisson_py import NotHeldError, Redisson
 from redisson_py.testing import FaultProxy
 from tests.faults.conftest import LOSSES, Loss
 from tests.fixtures.client import ClientFactory
@@ -66,12 +68,30 @@ async def test_completing(
     assert far.statistics().connections >= 2
 
 
+async def test_completed_again_with_another_result(
+    far: Redisson, client: Redisson, link: FaultProxy
+) -> None:
+    """The first call was given up on its way, and is carried out: its result is that of all."""
+    async with far.get_once("k") as running:
+        link.hold()
+        first = asyncio.create_task(running.complete(b"1"))
+        await link.wait_until(lambda link: link.held > 0)
+        first.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await first
+        assert not running.done
+        link.release_held()
+        with pytest.raises(NotHeldError, match="another result"):
+            await running.complete("1")
+        assert running.result == b"1"
+        assert not await client.get_once("k").locked()
+    assert await client.get_once("k").run(lambda: b"2") == b"1"
+
+
 async def test_completing_and_forgotten_before_the_repetition(
     far: Redisson, client: Redisson, link: FaultProxy
 ) -> None:
     """The repetition is told that it was recorded, and does not record it again."""
-    import asyncio
-
     async with far.get_once("k") as running:
         link.refuse()
         link.cut_after_execution(b"EVALSHA")

@@ -19,6 +19,7 @@ from tests.mutants.listed_etcd import ETCD
 from tests.mutants.listed_handing_over import HANDING_OVER
 from tests.mutants.listed_holds import HOLDS
 from tests.mutants.listed_jepsen import JEPSEN
+from tests.mutants.listed_min_hold import MIN_HOLD
 from tests.mutants.listed_plain import PLAIN
 from tests.mutants.listed_rates import RATES
 from tests.mutants.listed_read_write_queue import READ_WRITE_QUEUE
@@ -330,6 +331,7 @@ MUTANTS = (
     ),
     *HOLDS,
     *HANDING_OVER,
+    *MIN_HOLD,
     *RATES,
     *ENDS,
     *SENTINEL,

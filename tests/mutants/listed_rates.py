@@ -121,6 +121,14 @@ RATES = (
         (_PROMISES,),
     ),
     Mutant(
+        "the next head does not ask what was announced before it listened",
+        "a message wakes those that wait when the rate changes or units come back earlier",
+        _LIMITER,
+        "missed = not knew or queue.heard_on != context.bus.heard_on(self._commands.channel)",
+        "missed = not knew",
+        (_PROMISES,),
+    ),
+    Mutant(
         "each task asks for itself",
         "those of one client behind the head do not ask",
         _QUEUE,

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
+import redis as redis_py
 from redis.asyncio import Redis
 
 from redisson_py import (
@@ -22,6 +23,7 @@ from redisson_py import (
     Redisson,
     ScriptError,
 )
+from redisson_py._keys import rate_channel
 from tests.fixtures.client import ClientFactory
 from tests.support.counting import Counted
 from tests.support.monitor import Monitor, words
@@ -297,6 +299,24 @@ class TestInputs:
                 await call(limiter_of(client))
         assert "evalsha" not in counted.calls
 
+    @pytest.mark.parametrize(
+        ("words", "advice"),
+        [
+            ({"blocking_timeout": 5}, "argument of acquire() and try_acquire()"),
+            ({"ttl": 5}, "write per="),
+            ({"limit": 5}, "write rate="),
+            ({"rates": 5}, "did you mean 'rate'?"),
+            ({"on_lost": "raise"}, "Redisson.from_url(url, on_lost=...)"),
+        ],
+    )
+    async def test_an_argument_of_another_library(
+        self, client: Redisson, words: dict[str, Any], advice: str
+    ) -> None:
+        with pytest.raises(TypeError) as refused:
+            client.get_rate_limiter("k", **words)
+        assert "get_rate_limiter() has no argument" in str(refused.value)
+        assert advice in str(refused.value)
+
     async def test_a_plain_with_is_refused(self, client: Redisson) -> None:
         with pytest.raises(TypeError, match="async with"), limiter_of(client):  # type: ignore[attr-defined]
             raise AssertionError
@@ -387,6 +407,31 @@ class TestWaiting:
         waiting = [start(limiter) for _ in range(2)]
         await until_listening(client)
         await (others.set_rate(2, LONG) if change == "set_rate" else others.delete())
+        assert all(await asyncio.wait_for(asyncio.gather(*waiting), 30))
+
+    async def test_a_change_that_comes_with_the_answer_to_the_head_is_not_missed(
+        self, client: Redisson, server_url: str
+    ) -> None:
+        """Both are read at once, before the next task listens, whose own moment is far."""
+        limiter = limiter_of(client, 1)
+        await limiter.acquire()
+        waiting = [start(limiter) for _ in range(2)]
+        await until_waiting(client, 2)
+        await until_listening(client)
+        with redis_py.Redis.from_url(server_url) as server:
+
+            def change() -> None:
+                # As `set_rate` of somebody else does it, while our event loop stands still.
+                server.delete("{k}:value", "{k}:permits")
+                server.publish(rate_channel(b"k"), "1")
+
+            sent = client.statistics().commands_sent
+            change()
+            while not server.exists("{k}:permits"):
+                await asyncio.sleep(0)
+                checks = 2000 if client.statistics().commands_sent > sent else 0
+                any(server.exists("{k}:permits") for _ in range(checks))
+            change()
         assert all(await asyncio.wait_for(asyncio.gather(*waiting), 30))
 
     async def test_those_that_wait_hear_that_there_is_no_rate_any_more(

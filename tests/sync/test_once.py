@@ -178,6 +178,9 @@ class TestInTransactions:
             with user.transaction():
                 user.execute(TABLE)
                 running.complete(b"\0\xff%s", connection=user.connection)
+                with pytest.raises(NotHeldError, match="another result"):
+                    running.complete("2", connection=user.connection)
+                assert running.result == b"\0\xff%s"
         assert other.get_once(name).run(lambda: b"3") == b"\0\xff%s"
         assert paid(backend, name) == 0
 

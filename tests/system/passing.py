@@ -1,8 +1,8 @@
 """A process that gives the fenced lock `k` to others, and takes it from them.
 
 Run as `python -m tests.system.passing URL LEASE_TIME`. Each row that it reads is a command:
-`acquire`, `give`, `adopt TOKEN`, `release`, `work`; each has a row of JSON for an answer, with the
-`error` if there was one.
+`acquire`, `give`, `adopt TOKEN`, `release`, `work`, and `enter MIN_HOLD` and `leave` for a block;
+each has a row of JSON for an answer, with the `error` if there was one.
 """
 
 from __future__ import annotations
@@ -28,11 +28,16 @@ class Passing:
             self._lease = await self._client.get_fenced_lock("k").acquire()
         elif command == "adopt":
             self._lease = await self._client.adopt(*arguments)
+        elif command == "enter":
+            self._block = self._client.get_fenced_lock("k").hold(min_hold=float(*arguments))
+            self._lease = await self._block.__aenter__()
         assert self._lease is not None
         if command == "give":
             return {"token": await self._lease.hand_over()}
         if command == "release":
             await self._lease.release()
+        if command == "leave":
+            await self._block.__aexit__(None, None, None)
         return {"fencing": self._lease.token, "lost": self._lease.lost, "owner": self._lease.owner}
 
 

@@ -22,7 +22,7 @@ from redisson_py._redis.scripts.shapes import array, text, whole
 _CODE_AND_NUMBER = array(whole(-3, 1), whole(-1))
 _DONE = array(whole(2, 2), whole(0), text, text)
 ACQUIRE = source.load("once.acquire", lambda reply: _CODE_AND_NUMBER(reply) or _DONE(reply))
-COMPLETE = source.load("once.complete")
+COMPLETE = source.load("once.complete", array(text, text))
 FORGET = source.load("once.forget")
 INSPECT = source.load("once.inspect", array(whole(-2), whole(-2), whole(0), whole(0), rows=(text,)))
 
@@ -81,7 +81,7 @@ class OnceCommands(FencedLockCommands):
             return Granted(number)
         if code == 2:
             kind, result = reply[2:]
-            return Settled(number, result if kind == _BYTES else result.decode(errors="replace"))
+            return Settled(number, _result(kind, result))
         if code == 0:
             return Busy(seconds_left(number)) if number >= 0 else UNKNOWN_WAIT
         return GIVEN_UP
@@ -102,6 +102,13 @@ class OnceCommands(FencedLockCommands):
             receipt_ms=RECEIPT_MS,
         )
 
+    @staticmethod
+    def recorded(reply: Any, result: str | bytes) -> str | bytes | None:
+        """Return which result is recorded, from the reply to `COMPLETE` for `result`."""
+        if isinstance(reply, list):
+            return _result(*reply)
+        return result if reply == 1 else None
+
     def forget(self) -> Receipted:
         """Return what deletes the record."""
         return FORGET, {"record": self.record}
@@ -109,3 +116,7 @@ class OnceCommands(FencedLockCommands):
     def inspect_both(self) -> Command:
         """Return what shows who runs it, and whether it is done."""
         return INSPECT, INSPECT.bind(lock=self.key, record=self.record)
+
+
+def _result(kind: bytes, data: bytes) -> str | bytes:
+    return data if kind == _BYTES else data.decode(errors="replace")

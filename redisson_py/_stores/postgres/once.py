@@ -34,12 +34,17 @@ COMMENT ON TABLE {TABLE} IS '{" ".join(_COMMENT.split())}';"""
 #: Fails if the table is missing, is another one, or must not be read.
 CHECK: Final = f"SELECT id, name, owner, token, result, is_text, expires FROM {TABLE} WHERE false"
 
-_EQ, _LE, _GT = operators.EQ, operators.LE, operators.GT
+_EQ, _NE, _LE, _GT = operators.EQ, operators.NE, operators.LE, operators.GT
 _PLUS, _MINUS = operators.PLUS, operators.MINUS
 _NOW: Final = operators.NOW
 _ID: Final = "$1::pg_catalog.bytea"
 _OWNER: Final = "$3::pg_catalog.text"
 _TOKEN: Final = "$4::pg_catalog.int8"
+
+#: Another result that was recorded before, and whether it is text.
+_OTHER: Final = f"""
+CASE WHEN t.result {_NE} (SELECT result FROM given) OR t.is_text {_NE} (SELECT is_text FROM given)
+    THEN t.result END AS other, t.is_text"""
 
 _SAME: Final = f"(t.token {_EQ} excluded.token AND t.owner {_EQ} excluded.owner)"
 
@@ -54,33 +59,35 @@ SELECT token, pg_catalog.octet_length(result) AS size,
 FROM {TABLE} WHERE id {_EQ} {_ID} AND expires {_GT} {_NOW}"""
 
 #: id, name, owner, token, result, is_text, keep -> a row, if it is recorded now or
-#: was by an earlier copy of this; no row: the owner does not run it.
+#: was by an earlier copy of this; no row: the owner does not run it. In the row is the result that
+#: an earlier request of this owner recorded, if it is another one.
 #:
 #: A copy that runs beside the first one waits for it, and finds a row of its own owner, which it
 #: leaves as it is.
 COMPLETE: Final = f"""
-WITH running AS (
+WITH given AS (
+    SELECT $5::pg_catalog.bytea AS result, $6::pg_catalog.bool AS is_text
+), running AS (
     SELECT id FROM {sql.TABLE}
     WHERE id {_EQ} {_ID} AND owner {_EQ} {_OWNER} AND token {_EQ} {_TOKEN}
         AND expires {_GT} pg_catalog.clock_timestamp()
     FOR KEY SHARE
 ), recorded AS (
     INSERT INTO {TABLE} AS t (id, name, owner, token, result, is_text, expires)
-    SELECT {_ID}, $2::pg_catalog.text, {_OWNER}, {_TOKEN}, $5::pg_catalog.bytea,
-        $6::pg_catalog.bool,
+    SELECT {_ID}, $2::pg_catalog.text, {_OWNER}, {_TOKEN}, given.result, given.is_text,
         {_NOW} {_PLUS} pg_catalog.make_interval(secs => $7::pg_catalog.float8)
-    FROM running
+    FROM running, given
     ON CONFLICT (id) DO UPDATE SET
         name = excluded.name, owner = excluded.owner, token = excluded.token,
         result = CASE WHEN {_SAME} THEN t.result ELSE excluded.result END,
         is_text = CASE WHEN {_SAME} THEN t.is_text ELSE excluded.is_text END,
         expires = CASE WHEN {_SAME} THEN t.expires ELSE excluded.expires END
     WHERE t.expires {_LE} {_NOW} OR {_SAME}
-    RETURNING 1
+    RETURNING {_OTHER}
 )
-SELECT 1 FROM recorded
+SELECT other, is_text FROM recorded
 UNION ALL
-SELECT 1 FROM {TABLE}
+SELECT {_OTHER} FROM {TABLE} AS t
 WHERE id {_EQ} {_ID} AND owner {_EQ} {_OWNER} AND token {_EQ} {_TOKEN}
     AND NOT EXISTS (SELECT FROM recorded)"""
 

@@ -127,6 +127,22 @@ async def test_rolled_back_it_is_not_done_and_may_be_completed_again(
         assert await in_a_task(other.get_once("back2")) == (False, None)
 
 
+@pytest.mark.parametrize("other", ["1", b"2", b""])
+async def test_completed_twice_the_first_result_stays(
+    server: PostgresServer, other: str | bytes
+) -> None:
+    async with Postgres.from_url(server.url) as one, connected(server.url) as raw:
+        once = one.get_once("both")
+        await once.forget()
+        async with once as running, raw.transaction():
+            await running.complete(b"1", connection=raw)
+            with pytest.raises(NotHeldError, match="another result"):
+                await running.complete(other, connection=raw)
+            assert running.result == b"1"
+            await running.complete(b"1", connection=raw)
+        assert await in_a_task(once) == (True, b"1")
+
+
 async def test_nobody_else_runs_it_before_the_transaction_has_ended(
     server: PostgresServer,
 ) -> None:
@@ -218,17 +234,17 @@ async def test_a_repetition_records_nothing_new(server: PostgresServer) -> None:
         async with one.get_once("twice") as running:
             store: Any = one._store
             arguments = "redisson_py:once:twice", running.owner, running.token
-            assert await store.complete(*arguments, b"1", 60, soon())
-            assert await store.complete(*arguments, b"2", 60, soon())
+            assert await store.complete(*arguments, b"1", 60, soon()) == b"1"
+            assert await store.complete(*arguments, "2", 60, soon()) == b"1"
             assert await raw.fetchval("SELECT result FROM redisson_py_once") is not None
             assert await one.get_once("twice").forget()
-            assert await store.complete(*arguments, b"3", 60, soon())
+            assert await store.complete(*arguments, b"3", 60, soon()) == b"1"
             assert not (await one.get_once("twice").inspect()).done
             # Of another run nothing is recorded.
-            assert not await store.complete(*arguments[:2], running.token - 1, b"4", 60, soon())
-            assert not await store.complete(
-                arguments[0], "other:01", running.token, b"", 60, soon()
-            )
+            earlier, other = (running.owner, running.token - 1), ("other:01", running.token)
+            for owner, token in (earlier, other):
+                found = await store.complete(arguments[0], owner, token, b"4", 60, soon())
+                assert found is None
 
 
 async def test_a_copy_beside_the_first_one_gets_its_answer(server: PostgresServer) -> None:
@@ -239,12 +255,12 @@ async def test_a_copy_beside_the_first_one_gets_its_answer(server: PostgresServe
             arguments = "redisson_py:once:beside", running.owner, running.token
             transaction = raw.transaction()
             await transaction.start()
-            assert await store.complete_inside(raw, *arguments, b"1", 60)
+            assert await store.complete_inside(raw, *arguments, b"1", 60) == b"1"
             second = asyncio.create_task(store.complete(*arguments, b"2", 60, soon()))
             async with connected(server.url) as looks:
                 await until_blocked(looks)
             await transaction.commit()
-            assert await second
+            assert await second == b"1"
         assert await in_a_task(one.get_once("beside")) == (True, b"1")
 
 
