@@ -51,7 +51,7 @@ ELECTIONS = (
         "lua/election/force_release.lua",
         "if freed == 1 then\n  redis.call('PUBLISH', announced, '0')",
         "if freed == 1 then\n  redis.call('EXISTS', lock)",
-        (f"{_EVERYWHERE}::test_observers_are_rung_for",),
+        (f"{_IN_REDIS}::test_an_observer_hears_that_a_leader_was_deposed",),
     ),
     Mutant(
         "an observer does not look when the lease that it saw ends",

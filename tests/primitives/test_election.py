@@ -205,6 +205,19 @@ async def test_an_observer_sees_that_a_lease_has_ended(
         await observer.saw_last(None)
 
 
+async def test_an_observer_hears_that_a_leader_was_deposed(
+    redis: Redis, client: Redisson, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Long before its lease ends, and without a safety poll."""
+    set_safety_poll(monkeypatch, 100_000.0)
+    await (await _scripts(redis)).acquire(lease_ms=600_000)
+    election = client.get_election("e")
+    async with Observer(election) as observer:
+        await observer.saw("one")
+        assert await candidate_of(election).force_release()
+        await observer.saw_last(None)
+
+
 @pytest.fixture
 def link_soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """A lost reply is noticed soon."""
