@@ -137,7 +137,7 @@ SHARED = (
         ),
     ),
     Mutant(
-        "a writer is let in beside readers in PostgreSQL",
+        "a writer of PostgreSQL is let in beside readers",
         "nobody is let in who must not, under attack",
         _SQL,
         "NOT EXISTS (SELECT FROM hold) AND NOT EXISTS (SELECT FROM ahead)",

@@ -328,7 +328,7 @@ STORES = (
         "a holder that lost its lease writes nothing",
         _SYNC_GUARDING,
         'if asking is None or _ask(connection, [asking], "guard") is None:',
-        'if asking is None or _ask(connection, [asking], "guard") == 0:',
+        'if asking is None or _ask(connection, [asking], "guard") is asking:',
         (f"{_SYNC_GUARD}::test_a_lease_that_is_gone_is_not_guarded",),
     ),
     Mutant(
