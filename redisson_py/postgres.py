@@ -78,6 +78,7 @@ class _Guarding(Lease):
         Raises:
             LeaseLostError: The lease is gone already; roll the transaction back.
             NotHeldError: It was released already.
+            TypeError: It is no connection of asyncpg. Nothing was sent.
             RuntimeError: The connection is not inside a transaction.
             BackendError: The connection does not see the table of locks.
         """

@@ -73,7 +73,7 @@ async def test_the_adopter_hears_of_it_late(
 async def test_a_giver_without_an_answer_still_holds(
     kind: Kind, clients: ClientFactory, link: FaultProxy, client: Redisson, redis: Redis
 ) -> None:
-    giver = clients(link.url, command_timeout=0.5)
+    giver = clients(link.url, command_timeout=2)
     lock = lock_of(kind, giver)
     async with lock.hold() as lease:
         link.black_hole()
@@ -93,7 +93,7 @@ async def test_a_giver_without_an_answer_still_holds(
 async def test_an_adopter_without_an_answer_holds_nothing(
     kind: Kind, clients: ClientFactory, link: FaultProxy, client: Redisson, redis: Redis
 ) -> None:
-    taker = clients(link.url, command_timeout=0.5)
+    taker = clients(link.url, command_timeout=2)
     await answered(taker)
     for direction in ("up", "down"):
         lease = await lock_of(kind, client).acquire()

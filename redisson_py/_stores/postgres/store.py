@@ -199,14 +199,11 @@ class PostgresStore:
             Whether the hold is still there. If not, nothing is locked.
 
         Raises:
+            TypeError: It is no connection of asyncpg.
             RuntimeError: The connection is not inside a transaction.
             BackendError: The database of the connection has no table of these locks.
         """
-        if not connection.is_in_transaction():
-            raise RuntimeError(
-                "guard needs a transaction: call it inside `async with connection.transaction():`,"
-                " before anything that it must protect"
-            )
+        _check_transaction(connection, "guard", "before anything that it must protect")
         statement, arguments = self.guarding(name, owner, token)
         try:
             row = await connection.fetchrow(statement, *arguments)
@@ -274,16 +271,9 @@ class PostgresStore:
         Raises:
             TypeError: It is no connection of asyncpg.
         """
-        if not callable(getattr(connection, "is_in_transaction", None)):
-            raise TypeError(
-                "complete takes a connection of asyncpg, not"
-                f" {type(connection).__module__}.{type(connection).__qualname__}"
-            )
-        if not connection.is_in_transaction():
-            raise RuntimeError(
-                "complete(connection=...) needs a transaction: call it inside"
-                " `async with connection.transaction():`, beside what it must be committed with"
-            )
+        _check_transaction(
+            connection, "complete(connection=...)", "beside what it must be committed with"
+        )
         statement = in_schema(once.COMPLETE, self._schema)
         arguments = _record_of(name, owner, token, result, keep)
         try:
@@ -669,6 +659,19 @@ def _record_of(
     is_text = isinstance(result, str)
     data = result.encode() if isinstance(result, str) else result
     return id_of(name), name, owner, token, data, is_text, float(keep)
+
+
+def _check_transaction(connection: Any, what: str, where: str) -> None:
+    if not callable(getattr(connection, "is_in_transaction", None)):
+        raise TypeError(
+            f"{what} takes a connection of asyncpg, not"
+            f" {type(connection).__module__}.{type(connection).__qualname__}"
+        )
+    if not connection.is_in_transaction():
+        raise RuntimeError(
+            f"{what} needs a transaction: call it inside `async with connection.transaction():`,"
+            f" {where}"
+        )
 
 
 def _check_count(what: str, count: object, least: int) -> None:
