@@ -72,6 +72,12 @@ _OURS: Mapping[str, tuple[str, str]] = {
     "permits": ("the number of permits", "get_semaphore()"),
     "reentrant": ("whether the holder may acquire it again", "get_lock() and get_fair_lock()"),
 }
+#: What they are in a rate limiter, which holds nothing.
+_OF_RATES: Mapping[str, str] = {
+    "timeout": "timeout=, the time to wait, is an argument of acquire() and try_acquire()",
+    "lease_time": "a unit comes back per= seconds after it was taken; write per=",
+    "permits": "write rate=, the number of units in each interval",
+}
 _WAITED_FOR = ("get_latch", "get_barrier")
 _WITHOUT_LEASE_TIME = (*_WAITED_FOR, "get_semaphore", "acquire", "try_acquire", "hold")
 
@@ -158,6 +164,8 @@ def _advice(word: str, name: str, parameters: Mapping[str, inspect.Parameter]) -
     if word in WITHOUT:
         return WITHOUT[word]
     ours = RENAMED.get(word, word)
+    if name == "get_rate_limiter" and ours in _OF_RATES:
+        return _OF_RATES[ours]
     if ours in _OURS:
         meaning, where = _OURS[ours]
         if ours in parameters:

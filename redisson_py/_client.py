@@ -489,6 +489,7 @@ class Redisson(AsyncOnly):
             raise ValueError(f"this token is for {handed.kind} {handed.name!r}, of another release")
         return await adopt(kinds[handed.kind](handed.name), handed)
 
+    @explained
     def get_rate_limiter(
         self,
         name: Name,

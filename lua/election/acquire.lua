@@ -1,5 +1,5 @@
 --! script   election.acquire
---! version  1
+--! version  2
 --! keys     lock:hash tombstone:string queue:list timeouts:zset waiters:zset token:string
 --! args     owner:str lease_ms:int wait_ms:int alive_ms:int place:str channel:str needs:str value:str announced:str idle_ms:int
 --! returns  array = granted: its token | int >= 0 = busy, milliseconds after which asking again can help | -1 = busy, no lease | -3 = void
@@ -27,6 +27,8 @@ end
 --! include lib.needs_scores
 --! include lib.ends_nearer
 --! include lib.drop_dead
+--! include lib.leave_head
+--! include lib.join_fair
 
 local lease_ms, wait_ms, alive_ms = whole(ARGV[2], 1), whole(ARGV[3], 1), whole(ARGV[4], 1)
 local idle_ms = whole(ARGV[10], 0)
@@ -117,39 +119,7 @@ if free then
     if taken.err then
       return taken
     end
-    if head then
-      redis.call('LPOP', queue)
-    end
-    redis.call('ZREM', timeouts, waiter)
-    redis.call('ZREM', waiters, waiter)
-    if not redis.call('LINDEX', queue, 0) then
-      -- Whom Redisson took for dead and who then died may have left something here.
-      redis.call('DEL', waiters)
-      return taken
-    end
-    if not exact then
-      ends_nearer(queue, timeouts, wait_ms, present + lease_ms + 300000)
-      return taken
-    end
-    local ours = {}
-    local living = redis.call('ZRANGE', waiters, 0, -1)
-    for _, member in ipairs(living) do
-      ours[member] = 300000
-    end
-    local behind = redis.call('ZRANGE', timeouts, 0, -1, 'WITHSCORES')
-    local nearer = {}
-    for i, member in ipairs(behind) do
-      local score = i % 2 == 1 and math.min(tonumber(behind[i + 1]), 9007199254740991)
-      local least = present + lease_ms + (ours[member] or 0)
-      if score and score > least then
-        nearer[#nearer + 1] = string.format('%.0f', math.max(score - wait_ms, least))
-        nearer[#nearer + 1] = member
-      end
-      if #nearer == 2000 or i == #behind and #nearer > 0 then
-        redis.call('ZADD', timeouts, unpack(nearer))
-        nearer = {}
-      end
-    end
+    leave_head(queue, timeouts, waiters, waiter, head, exact, present + lease_ms, wait_ms)
     return taken
   end
   local head_dies = redis.call('ZSCORE', waiters, head) or redis.call('ZSCORE', timeouts, head)
@@ -158,33 +128,9 @@ if free then
 end
 
 if place ~= '0' then
-  local score = tonumber(moment or 0)
-  local rank = (moment or known) and redis.call('LPOS', queue, waiter)
-  if not rank then
-    local last_one = redis.call('LINDEX', queue, -1)
-    local before = last_one and redis.call('ZSCORE', timeouts, last_one)
-    before = tonumber(before or present + math.max(0, redis.call('PTTL', lock)))
-    score = math.max(score, before + wait_ms)
-    rank = redis.call('RPUSH', queue, waiter) - 1
-  end
-  score = math.min(math.max(score, present + 300000 + alive_ms), 9007199254740991)
-  if score > tonumber(moment or 0) then
-    redis.call('ZADD', timeouts, string.format('%.0f', score), waiter)
-  end
-  redis.call('ZADD', waiters, string.format('%.0f', present + alive_ms), waiter)
-  local lasts_ms = score - present + alive_ms
-  if redis.call('PTTL', waiters) < lasts_ms then
-    redis.call('PEXPIRE', waiters, string.format('%.0f', lasts_ms))
-  end
-  local ahead = free and 0 or rank
-  for nearer = 1, ahead do
-    local other = redis.call('LINDEX', queue, rank - nearer)
-    local alive = redis.call('ZSCORE', waiters, other)
-    local dies = alive or redis.call('ZSCORE', timeouts, other)
-    dies = math.min(tonumber(dies or present), 9007199254740991)
-    if dies > present then
-      return (alive or left < 0) and dies - present or math.min(left, dies - present)
-    end
-  end
+  return join_fair(queue, timeouts, waiters, waiter, {
+    moment = moment, known = known, present = present, alive_ms = alive_ms, wait_ms = wait_ms,
+    left = left, free = free,
+  })
 end
 return left

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 --! script   fair_lock.release
---! version  9
+--! version  10
 --! keys     lock:hash tombstone:string queue:list timeouts:zset waiters:zset version_key:string
 --! args     owner:str holds:int lease_ms:int wait_ms:int place:str channel:str tombstone_ms:int version:int version_ms:int
 --! returns  nil = not the owner | 0 = still held, or superseded | int > 0 = free, one more than the clients told
@@ -37,6 +37,7 @@ local tombstone, version_key, channel = KEYS[2], KEYS[6], ARGV[6]
 --! include lib.needs_scores
 --! include lib.ends_nearer
 --! include lib.drop_dead
+--! include lib.leave_fair
 --! include lib.sooner
 
 holds, lease_ms, wait_ms = whole(holds, 0), whole(lease_ms, 1), whole(wait_ms, 1)
@@ -116,36 +117,7 @@ elseif held then
   end
 end
 if queued then
-  -- Below Redis 7 a full server takes the others only after one that needs no memory.
-  redis.call('ZREM', timeouts, waiter)
-  local rank = exact and redis.call('LPOS', queue, waiter)
-  local behind = rank and redis.call('LRANGE', queue, rank + 1, -1) or {}
-  redis.call('ZREM', waiters, waiter)
-  redis.call('LREM', queue, 1, waiter)
-  if not exact then
-    ends_nearer(queue, timeouts, wait_ms, present + lease_ms + 300000, last and moment or nil)
-  end
-  local ours, moments, nearer = {}, {}, {}
-  local living = exact and redis.call('ZRANGE', waiters, 0, -1) or {}
-  for _, member in ipairs(living) do
-    ours[member] = 300000
-  end
-  local scores = exact and redis.call('ZRANGE', timeouts, 0, -1, 'WITHSCORES') or {}
-  for i, member in ipairs(scores) do
-    moments[member] = tonumber(scores[i + 1])
-  end
-  for i, member in ipairs(behind) do
-    local score = math.min(moments[member] or 0, 9007199254740991)
-    local least = present + lease_ms + (ours[member] or 0)
-    if score > least then
-      nearer[#nearer + 1] = string.format('%.0f', math.max(score - wait_ms, least))
-      nearer[#nearer + 1] = member
-    end
-    if #nearer == 2000 or i == #behind and #nearer > 0 then
-      redis.call('ZADD', timeouts, unpack(nearer))
-      nearer = {}
-    end
-  end
+  leave_fair(queue, timeouts, waiters, waiter, exact, present + lease_ms, wait_ms, last and moment or nil)
 end
 if unknown then
   redis.call('ZADD', timeouts, string.format('%.0f', dies), head)

@@ -351,6 +351,7 @@ class Redisson(ClientLike):
         value: Lease = self._acquire(lambda own: own.adopt(token, name=name))
         return value
 
+    @explained
     def get_rate_limiter(
         self, name: Name, rate: int | None = None, per: Duration = 1.0, *, per_client: bool = False
     ) -> RateLimiter:

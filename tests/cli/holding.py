@@ -27,6 +27,7 @@ KINDS = {
     "semaphore": "semaphore",
     "semaphore:ids": "permit-expirable-semaphore",
     "barrier": "barrier",
+    "limiter": "rate-limiter",
 }
 
 #: Those of them for which a client waits, as Redis knows.
@@ -61,6 +62,8 @@ async def one_of_each(holder: Redisson, waiter: Redisson) -> AsyncIterator[None]
     leases = [await lock.acquire() for lock in locks]
     leases.append(await holder.get_semaphore("semaphore", 5).acquire(2))
     leases.append(await holder.get_permit_expirable_semaphore("semaphore:ids", 3).acquire())
+    limiter = holder.get_rate_limiter("limiter", 2, 3600)
+    await limiter.acquire(2)
     waits: list[asyncio.Task[object]] = [
         asyncio.create_task(waiter.get_lock("lock").acquire()),
         asyncio.create_task(waiter.get_fenced_lock("fenced").acquire()),
@@ -86,3 +89,4 @@ async def one_of_each(holder: Redisson, waiter: Redisson) -> AsyncIterator[None]
         await asyncio.gather(*waits, return_exceptions=True)
         for lease in leases:
             await lease.release()
+        await limiter.delete()

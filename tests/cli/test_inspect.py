@@ -34,6 +34,8 @@ async def test_every_kind_is_found_by_its_name(server_url: str, clients: ClientF
         name: [kind] for name, kind in KINDS.items()
     }
     assert all(each.keys() == FIELDS for some in found.values() for each in some)
+    # Nobody holds a rate limiter.
+    assert found.pop("limiter")[0]["available"] == 0
     for name, (each,) in found.items():
         (holder,) = each["holders"]
         assert each["holders_total"] == 1

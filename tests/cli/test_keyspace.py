@@ -17,6 +17,7 @@ NAMES = [b"k", b"a:b", b"{a}:b", b"a{b}", b"a}b", b"orders:7", "größe".encode(
 DERIVED: list[tuple[str, Callable[[bytes], bytes]]] = [
     ("semaphore", lambda key: _keys.suffixed(key, b"redisson_py:permits")),
     ("permits", lambda key: _keys.suffixed(key, b"timeout")),
+    ("rate limiter", lambda key: _keys.suffixed(key, b"permits")),
     ("barrier", lambda key: _keys.suffixed(key, b"redisson_py:arrivals")),
     ("lock", lambda key: _keys.prefixed(b"redisson_lock_timeout", key)),
     ("lock", _keys.waiting_clients),

@@ -77,6 +77,23 @@ async def test_queues_and_barriers_without_a_holder_are_listed(
     await redis.delete(clients)
 
 
+async def test_rate_limiters_are_listed_while_they_have_no_units_left(
+    server_url: str, clients: ClientFactory, redis: Redis
+) -> None:
+    client = clients()
+    used_up = client.get_rate_limiter("used up", 2, 3600)
+    await used_up.acquire(2)
+    await client.get_rate_limiter("used", 2, 3600).acquire()
+    await client.get_rate_limiter("each", 1, 3600, per_client=True).acquire()
+    await redis.zadd("{other}:permits", {"a": 1})
+    (found,) = (await documents("locks", "--url", server_url))["found"]
+    assert (found["name"], found["kind"], found["available"]) == ("used up", "rate-limiter", 0)
+    admissions: Any = await redis.zrange("{used up}:permits", 0, 0)
+    await redis.zadd("{used up}:permits", {admissions[0]: 1})
+    assert await listed(server_url) == {}
+    await redis.flushdb()
+
+
 async def test_the_search_is_bounded_and_sends_nothing_but_small_reads(
     server_url: str, clients: ClientFactory, redis: Redis, one_server: None
 ) -> None:

@@ -26,7 +26,7 @@ from tests.fixtures.redis_server import ProxyFactory
 from tests.support.kinds import MakeLock
 from tests.support.last_look import answered_in_time
 from tests.support.leases import granted_in_time
-from tests.support.waiting import set_safety_poll
+from tests.support.waiting import set_safety_poll, until
 
 pytestmark = pytest.mark.also("cluster", "sentinel", "stores-uvloop")
 
@@ -41,6 +41,8 @@ async def test_try_acquire_is_none_when_busy(
     async with lock:
         assert await theirs.try_acquire() is None
         assert await answered_in_time(lambda: theirs.try_acquire(timeout=0.5)) is None
+        # A database locks the row while the wait is undone, and is busy until then.
+        await until(lambda: not second._context.pending)
     lease = await theirs.try_acquire()
     assert lease is not None
     await lease.release()

@@ -29,6 +29,11 @@ OF_HASHES: dict[str, Use] = {
     "inspect": lambda client: client.get_lock("k").inspect(),
     "force": lambda client: client.get_lock("k").force_release(),
     "multi": lambda client: client.get_multi_lock(client.get_lock("k")).acquire(),
+    "rate": lambda client: client.get_rate_limiter("k", 2).acquire(),
+    "rate_now": lambda client: client.get_rate_limiter("k", 2).try_acquire(),
+    "rate_set": lambda client: client.get_rate_limiter("k").set_rate(2),
+    "rate_seen": lambda client: client.get_rate_limiter("k").inspect(),
+    "rate_deleted": lambda client: client.get_rate_limiter("k").delete(),
 }
 #: What needs a string under its name.
 OF_STRINGS: dict[str, Use] = {

@@ -56,6 +56,11 @@ CALLS: dict[str, Callable[[Redisson], Coroutine[Any, Any, object]]] = {
     "barrier.wait(0)": lambda client: client.get_barrier("barrier", 2).wait(0),
     "n_waiting()": lambda client: client.get_barrier("barrier", 2).n_waiting(),
     "abort()": lambda client: client.get_barrier("barrier", 2).abort(),
+    "limiter.acquire()": lambda client: client.get_rate_limiter("r", 1).acquire(),
+    "limiter.acquire(short)": lambda client: client.get_rate_limiter("r", 1).acquire(timeout=0.2),
+    "limiter.try_acquire()": lambda client: client.get_rate_limiter("r", 1).try_acquire(),
+    "limiter.set_rate()": lambda client: client.get_rate_limiter("r").set_rate(1),
+    "limiter.inspect()": lambda client: client.get_rate_limiter("r").inspect(),
     "ping()": lambda client: client.ping(),
 }
 TIMEOUT = 1.5

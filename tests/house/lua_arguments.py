@@ -36,6 +36,7 @@ _FIELDS = (
     "member",
     "over",
     "owner",
+    "waiter",
 )
 _COUNTERS = ("client_permits", "client_value", "value")
 PARAMETERS = {

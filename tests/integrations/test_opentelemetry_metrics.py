@@ -24,7 +24,7 @@ from tests.integrations.telemetry import Labels, Telemetry
 from tests.support import repository
 from tests.support.leases import renew_now
 from tests.support.streams import answered
-from tests.support.waiting import until, until_async
+from tests.support.waiting import until, until_async, until_listening
 
 #: What is there from the first moment on, so that the first loss is an increase.
 REASONS = {"expired", "ended", "taken", "forced", "abandoned"}
@@ -104,6 +104,36 @@ async def test_timeouts(client: Redisson, clients: ClientFactory, telemetry: Tel
     error = {"wait__outcome": "timeout", "error__type": "timeout"}
     assert telemetry.points("wait.duration") == {labels("lock", **error): 2}
     assert telemetry.total("wait.active") == 0
+
+
+async def test_waits_for_a_rate_limiter(
+    client: Redisson, telemetry: Telemetry, redis: Redis
+) -> None:
+    """Nobody holds one: what is refused at once, or admitted at once, is no wait."""
+    limiter = client.get_rate_limiter("k", 2, 600)
+    assert await limiter.try_acquire(2)
+    assert not await limiter.try_acquire()
+    assert telemetry.ours() == []
+    with pytest.raises(AcquireTimeoutError):
+        await limiter.acquire(timeout=0.05)
+    granted, cancelled = (asyncio.create_task(limiter.acquire(n)) for n in (1, 2))
+    await until(lambda: telemetry.points("wait.active") == {labels("rate limiter"): 2})
+    await until_listening(client)
+    cancelled.cancel()
+    await until(cancelled.done)
+    await limiter.set_rate(2, 600)
+    assert await granted
+    assert telemetry.points("wait.active") == {labels("rate limiter"): 0}
+    assert telemetry.points("wait.timeouts") == {labels("rate limiter"): 1}
+    timed_out = {"wait__outcome": "timeout", "error__type": "timeout"}
+    assert telemetry.points("wait.duration") == {
+        labels("rate limiter", **timed_out): 1,
+        labels("rate limiter", wait__outcome="cancelled"): 1,
+        labels("rate limiter", wait__outcome="granted"): 1,
+    }
+    assert [span.name for span in telemetry.ours()] == ["wait rate limiter"] * 3
+    assert telemetry.points("hold.duration") == {}
+    await redis.flushdb()
 
 
 async def test_outages(clients: ClientFactory, proxy: ProxyFactory, telemetry: Telemetry) -> None:

@@ -25,8 +25,8 @@ _NOW_AND_THEN, _SOON = 0.5, 0.1
 _PATIENCE = 20.0
 #: The channel by which sentinels know each other.
 _OF_SENTINELS = "__sentinel__:hello"
-#: How workloads name fair locks, semaphores, and those of them whose permits have ids.
-_FAIR = "fair"
+#: How workloads name what has a fair queue, semaphores, and those of them whose permits have ids.
+_FAIR = ("fair", "election")
 _SEMAPHORES, _WITH_IDS = ("semaphore", "permits", "expirable"), ("permits", "expirable")
 
 #: The owner and the lease of a lock. In a cluster its slot may be elsewhere.
@@ -156,7 +156,7 @@ class Probe:
         return None if found is None else sorted({*found, *(sharded or [])} - {_OF_SENTINELS})
 
     async def _visit(self, client: Redisson) -> None:
-        """Enter each fair lock once: whoever comes next removes the waiters that died."""
+        """Enter each fair queue once: whoever comes next removes the waiters that died."""
         for obj in self._objects:
             if obj.startswith(_FAIR):
                 with suppress(RedissonError):

@@ -13,6 +13,9 @@ from redisson_py import Lease, Redisson
 #: Permits of each semaphore.
 PERMITS = 3
 
+#: What stands beside the owners in the hash of a lock.
+BESIDE_OWNERS = (b"mode", b"token", b"value", b"number")
+
 
 class Subject:
     """A lock-like thing on the key `k`.
@@ -71,8 +74,7 @@ class Subject:
         counts = []
         for key in self.keys:
             found: Any = await redis.hgetall(key)
-            found.pop(b"mode", None)
-            counts.append(sum(map(int, found.values())))
+            counts.append(sum(int(found[field]) for field in _owners_in(found)))
         return counts
 
     async def lease_ends(
@@ -85,7 +87,8 @@ class Subject:
     async def owners(self, redis: Redis, keys: Sequence[str]) -> set[str]:
         """Return the owners that the server has under some keys; none of permits."""
         found: list[Any] = [await redis.hgetall(key) for key in keys]
-        return {field.decode().removesuffix(":write") for each in found for field in each}
+        owners = [field.decode() for each in found for field in _owners_in(each)]
+        return {owner.removesuffix(":write") for owner in owners}
 
     async def delete(self, redis: Redis, observer: Redisson) -> None:
         """Delete it on the server, held or not."""
@@ -127,6 +130,10 @@ class SemaphoreSubject(Subject):
         await self.make(observer, "").try_set_permits(PERMITS)
 
 
+def _owners_in(content: dict[bytes, bytes]) -> list[bytes]:
+    return [field for field in content if field not in BESIDE_OWNERS]
+
+
 def _side(client: Redisson, side: str) -> Any:
     lock = client.get_read_write_lock("k")
     return lock.read_lock() if side == "read" else lock.write_lock()
@@ -141,6 +148,7 @@ SUBJECTS: dict[str, Subject] = {
     "fair_lock": Subject(lambda client, side: client.get_fair_lock("k")),
     "fenced_lock": Subject(lambda client, side: client.get_fenced_lock("k")),
     "non_reentrant_lock": Subject(lambda client, side: client.get_lock("k", reentrant=False)),
+    "election": Subject(lambda client, side: client.get_election("k")._candidate(b"first")),
     "read_write_lock": Subject(_side, sides=("write", "read")),
     "multi_lock": Subject(_two, keys=("k", "k-2")),
     "semaphore": SemaphoreSubject(

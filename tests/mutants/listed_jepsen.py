@@ -113,6 +113,23 @@ JEPSEN = (
         simulation=Seeds("fair_lock"),
     ),
     Mutant(
+        "another value is not published",
+        "whoever looks sees what the leader said last",
+        "lua/election/proclaim.lua",
+        "redis.call('HSET', lock, 'value', value, 'number'",
+        "redis.call('HSET', lock, 'number'",
+        jepsen=Attack("leaders", "election", seconds=3),
+    ),
+    Mutant(
+        "a candidate overtakes those that wait",
+        "candidates are elected in the order in which Redis saw them",
+        "lua/election/acquire.lua",
+        "local granted = not head or head == waiter",
+        "local granted = true",
+        jepsen=Attack("fifo", "election"),
+        simulation=Seeds("election"),
+    ),
+    Mutant(
         "a lock without an expiry",
         "a lock whose holder died is free within a lease",
         "lua/lock/acquire.lua",

@@ -7,6 +7,8 @@ from tests.mutants.mutant import Mutant
 _SQL = "redisson_py/_stores/postgres/shared_sql.py"
 _STORE = "redisson_py/_stores/postgres/shared.py"
 _LISTENING = "redisson_py/_stores/postgres/listening.py"
+_SEMAPHORE = "redisson_py/_stores/semaphore.py"
+_TABLE = "redisson_py/_stores/postgres/table.py"
 _UNIT_REQUEST = "redisson_py/semaphores/_queue.py"
 
 _TESTS = "tests/stores/postgres/test_shared.py"
@@ -130,5 +132,64 @@ SHARED = (
             "tests/stores/test_cancellation_sweep.py::test_sweep"
             "[semaphore_in_postgres-acquire_passed_from_another_task]",
         ),
+    ),
+    Mutant(
+        "a reader overtakes a writer that waits, by the record",
+        "readers that never stop do not starve a writer",
+        _SQL,
+        """                    AND NOT EXISTS (SELECT FROM ahead WHERE {_is("mode", "w")})""",
+        "",
+        ("tests/stores/postgres/test_shared_record.py::test_few_among_many_do_not_starve[w]",),
+    ),
+    Mutant(
+        "a writer is let in beside readers",
+        "nobody is let in who must not, under attack",
+        _SQL,
+        "NOT EXISTS (SELECT FROM hold) AND NOT EXISTS (SELECT FROM ahead)",
+        "NOT EXISTS (SELECT FROM ahead)",
+        (
+            "tests/stores/postgres/test_shared_record.py"
+            "::test_killed_connections_lost_replies_and_restarts",
+        ),
+    ),
+    Mutant(
+        "one who waits is not told that there is no such semaphore",
+        "a timeout on a semaphore that was never given permits says so",
+        _STORE,
+        "return replace(answer, retry_in=retry_in)",
+        "return Busy(retry_in)",
+        ("tests/sync/test_stores_own.py::test_a_semaphore",),
+    ),
+    Mutant(
+        "a client does not ask whether the store has its number of permits",
+        "another number than the code says is logged once",
+        _SEMAPHORE,
+        "compares = request.compares and permits is not None",
+        "compares = False",
+        (f"{_TESTS}::test_another_number_than_asked_is_said_once[acquire-2]",),
+    ),
+    Mutant(
+        "who is granted permits is not told that their number is another one",
+        "another number than the code says is logged once",
+        _SQL,
+        "NOT me.refused AND NOT me.disagrees AND coalesce(",
+        "NOT me.refused AND coalesce(",
+        (f"{_TESTS}::test_another_number_than_asked_is_said_once[acquire-2]",),
+    ),
+    Mutant(
+        "who changed the number of permits is warned of it",
+        "a client that has changed the number itself is not warned",
+        _SEMAPHORE,
+        'self.permit_queue.number_known |= verb in ("set", "add", "drain")',
+        "self.permit_queue.number_known |= False",
+        (f"{_TESTS}::test_who_names_no_number_or_changed_it_is_not_warned",),
+    ),
+    Mutant(
+        "a table that is made later is looked for along the search_path",
+        "all tables are beside that of locks",
+        _TABLE,
+        "await prepare_table(connections, _quoted(schema), where, deadline, table)",
+        "await prepare_table(connections, None, where, deadline, table)",
+        ("tests/stores/postgres/test_rights.py::test_all_tables_are_beside_that_of_locks",),
     ),
 )

@@ -93,7 +93,7 @@ SIMULATION = (
     Mutant(
         "the last in the queue is the first",
         "requests are served in the order in which they came",
-        "lua/fair_lock/acquire.lua",
+        "lua/lib/join_fair.lua",
         "'RPUSH', queue, waiter",
         "'LPUSH', queue, waiter",
         simulation=Seeds("fair_lock"),

@@ -92,6 +92,7 @@ async def test_a_proclamation_that_comes_late_changes_nothing(redis: Redis) -> N
     await scripts.acquire()
     assert await scripts.run("proclaim", value="two", number=7) == 1
     assert await scripts.run("proclaim", value="late", number=6) == 1
+    assert (await scripts.run("leader"))[1] == b"two"
     assert await scripts.run("proclaim", value="two", number=7) == 1
     assert (await scripts.run("leader"))[1] == b"two"
     assert await scripts.run("proclaim", B, value="not mine", number=99) == 0
@@ -187,6 +188,34 @@ async def test_a_fair_lock_of_the_same_name_stands_in_the_same_queue(
     async with election.campaign("leader") as leadership:
         (holder,) = (await lock.inspect()).holders
         assert (holder.owner, holder.holds) == (leadership.owner, 1)
+
+
+async def test_an_observer_sees_that_a_lease_has_ended(
+    redis: Redis, client: Redisson, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing announces it: the observer looks then, and not when the safety poll comes."""
+    set_safety_poll(monkeypatch, 100_000.0)
+    scripts = await _scripts(redis)
+    await scripts.acquire(lease_ms=600_000)
+    async with Observer(client.get_election("e")) as observer:
+        await observer.saw("one")
+        # It knows of the longer lease; a value that is published has it look again.
+        await redis.pexpire("e", 500)
+        await scripts.run("proclaim", value="two", number=7)
+        await observer.saw_last(None)
+
+
+async def test_an_observer_hears_that_a_leader_was_deposed(
+    redis: Redis, client: Redisson, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Long before its lease ends, and without a safety poll."""
+    set_safety_poll(monkeypatch, 100_000.0)
+    await (await _scripts(redis)).acquire(lease_ms=600_000)
+    election = client.get_election("e")
+    async with Observer(election) as observer:
+        await observer.saw("one")
+        assert await candidate_of(election).force_release()
+        await observer.saw_last(None)
 
 
 @pytest.fixture

@@ -19,10 +19,12 @@ from redis.asyncio import Redis
 from redisson_py import Redisson
 from redisson_py._keys import key_slot
 from redisson_py._redis.scripts import source
+from redisson_py.locks.election import candidate_of
 from redisson_py.testing import EmbeddedServer
 from tests.support.leases import renewed_at_once
 from tests.support.monitor import Monitor, words
 from tests.support.streams import stream_of
+from tests.support.waiting import until_listening
 
 Tour = Callable[[Redisson, Any], Awaitable[None]]
 
@@ -136,6 +138,57 @@ async def barrier(client: Redisson, name: Any) -> None:
     await it.reset()
 
 
+async def kept_and_handed_over(client: Redisson, name: Any) -> None:
+    for get in (client.get_lock, client.get_fair_lock, client.get_fenced_lock):
+        it: Any = get(name)
+        lease = await it.acquire()
+        await (await client.adopt(await lease.hand_over())).release()
+        async with it.hold(min_hold=20):
+            pass
+        await it.force_release()
+
+
+async def election(client: Redisson, name: Any) -> None:
+    it = client.get_election(name)
+    async with it.campaign("one") as leadership:
+        await leadership.proclaim("two")
+        await renewed_at_once(client)
+        assert await it.leader()
+        await it.inspect()
+        async with Redisson.from_url(client_url(client)) as other:
+            with pytest.raises(TimeoutError):
+                await other.get_election(name).acquire("three", timeout=0.5)
+    leadership = await it.acquire("four")
+    await candidate_of(it).force_release()
+    await leadership.wait_lost()
+
+
+async def once(client: Redisson, name: Any) -> None:
+    it = client.get_once(name)
+    async with it as lease:
+        await renewed_at_once(client)
+        await it.inspect()
+        await lease.complete(b"done")
+    await it.forget()
+
+
+async def rate_limiter(client: Redisson, name: Any) -> None:
+    for per_client in (False, True):
+        it = client.get_rate_limiter(name, 2, 600, per_client=per_client)
+        await it.acquire(2)
+        assert not await it.try_acquire(timeout=0.1)
+        waiting = asyncio.create_task(it.acquire(2))
+        await until_listening(client)
+        await it.set_rate(2, 600)
+        await waiting
+        asking = asyncio.create_task(it.acquire())
+        await asyncio.sleep(0)
+        asking.cancel()
+        await asyncio.wait([asking])
+        await it.inspect()
+        await it.delete()
+
+
 TOURS: list[Tour] = [
     lock,
     fenced_lock,
@@ -145,6 +198,10 @@ TOURS: list[Tour] = [
     expirable_semaphore,
     latch,
     barrier,
+    kept_and_handed_over,
+    election,
+    once,
+    rate_limiter,
 ]
 
 
@@ -222,6 +279,9 @@ async def test_a_refused_name_would_not_work(name: str, node: EmbeddedServer) ->
             client.get_semaphore,
             client.get_permit_expirable_semaphore,
             client.get_latch,
+            client.get_election,
+            client.get_once,
+            client.get_rate_limiter,
             lambda name: client.get_barrier(name, 2),
             lambda name: client.get_multi_lock(client.get_lock("k"), client.get_fair_lock(name)),
         ):

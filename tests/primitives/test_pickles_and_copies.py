@@ -11,7 +11,15 @@ from typing import Any
 
 import pytest
 
-from redisson_py import AcquiredEvent, AcquireTimeoutError, Redisson, ReleasedEvent, WaitEndedEvent
+from redisson_py import (
+    AcquiredEvent,
+    AcquireTimeoutError,
+    Admission,
+    RateLimit,
+    Redisson,
+    ReleasedEvent,
+    WaitEndedEvent,
+)
 from tests.fixtures.client import ClientFactory
 from tests.support.recorder import Recorder
 
@@ -51,6 +59,7 @@ async def test_clients_and_what_they_make_are_not_copied(client: Redisson) -> No
         permits,
         client.get_latch("l", 1),
         client.get_barrier("b", 2),
+        client.get_rate_limiter("r", 2),
         lock.hold(),
         semaphore.hold(n=1),
         permits.hold(lease_time=3),
@@ -83,6 +92,9 @@ async def test_snapshots_statistics_and_events_are_values(clients: ClientFactory
             await client.get_semaphore("semaphore").inspect(),
             await client.get_latch("l", 1).inspect(),
             await client.get_barrier("b", 2).inspect(),
+            await client.get_rate_limiter("r").inspect(),
+            Admission(allowed=False, retry_after=0.5, available=1),
+            RateLimit(5, 1.0, per_client=False),
             client.statistics(),
             lock.statistics(),
         ]

@@ -299,6 +299,24 @@ class TestInputs:
                 await call(limiter_of(client))
         assert "evalsha" not in counted.calls
 
+    @pytest.mark.parametrize(
+        ("words", "advice"),
+        [
+            ({"blocking_timeout": 5}, "argument of acquire() and try_acquire()"),
+            ({"ttl": 5}, "write per="),
+            ({"limit": 5}, "write rate="),
+            ({"rates": 5}, "did you mean 'rate'?"),
+            ({"on_lost": "raise"}, "Redisson.from_url(url, on_lost=...)"),
+        ],
+    )
+    async def test_an_argument_of_another_library(
+        self, client: Redisson, words: dict[str, Any], advice: str
+    ) -> None:
+        with pytest.raises(TypeError) as refused:
+            client.get_rate_limiter("k", **words)
+        assert "get_rate_limiter() has no argument" in str(refused.value)
+        assert advice in str(refused.value)
+
     async def test_a_plain_with_is_refused(self, client: Redisson) -> None:
         with pytest.raises(TypeError, match="async with"), limiter_of(client):  # type: ignore[attr-defined]
             raise AssertionError

@@ -1,11 +1,20 @@
-"""The queue of a fair lock, command by command: who came first is served first."""
+"""The queue of a fair lock or an election, command by command: who came first is served first."""
 
 from __future__ import annotations
 
+from tests.lifecycle.subjects import BESIDE_OWNERS
 from tests.simulation.network import Node
 
 #: The lock, and the list of those that wait for it.
 _LOCK, _QUEUE = b"k", b"redisson_lock_queue:{k}"
+
+#: Which of its arguments, after the owner, is the name under which it waits, by script.
+_ENTRY_INDEX = {
+    "fair_lock.acquire": 5,
+    "election.acquire": 4,
+    "fair_lock.release": 4,
+    "election.release": 3,
+}
 
 #: Milliseconds by which the script may round.
 _ROUNDED_MS = 2
@@ -44,11 +53,12 @@ class FairOrder:
         """
         server, present = self._node.server, self._node.clock() / 1000
         args = command[3 + int(command[2]) :] if name else ()
-        queue, holders = server.items(_QUEUE), set(server.hash(_LOCK))
-        if name == "fair_lock.acquire" and args[5] != b"0":
-            waiter = self._waits_as[args[0]] = _waiter(args[0], args[5])
+        queue, holders = server.items(_QUEUE), set(server.hash(_LOCK)).difference(BESIDE_OWNERS)
+        entry = args[_ENTRY_INDEX[name]] if name in _ENTRY_INDEX else b""
+        if name.endswith(".acquire") and entry != b"0":
+            waiter = self._waits_as[args[0]] = _waiter(args[0], entry)
             self._asked_ms[waiter] = present
-        elif name == "fair_lock.release" and (waiter := _waiter(args[0], args[4])) in self._order:
+        elif name.endswith(".release") and (waiter := _waiter(args[0], entry)) in self._order:
             self._order.remove(waiter)
         granted = [self._waits_as.get(owner, owner) for owner in holders - self._holders]
         for waiter in granted:

@@ -7,7 +7,13 @@ from typing import Any
 
 from redisson_py import Lease, Redisson
 from redisson_py._engine.task_ownership import TaskOwnership
-from tests.lifecycle.subjects import PERMITS, SUBJECTS, SemaphoreSubject, Subject
+from tests.lifecycle.subjects import (
+    BESIDE_OWNERS,
+    PERMITS,
+    SUBJECTS,
+    SemaphoreSubject,
+    Subject,
+)
 from tests.simulation.network import Node
 from tests.support.streams import stream_of_member
 
@@ -98,7 +104,7 @@ class Kind:
         server, found = node.server, list[bytes]()
         for key in map(str.encode, self.subject.keys):
             if not self.subject.is_semaphore:
-                found += [field for field in server.hash(key) if field != b"mode"]
+                found += [field for field in server.hash(key) if field not in BESIDE_OWNERS]
             else:
                 suffix = b"redisson_py:permits" if self.name == "semaphore" else b"timeout"
                 scores = server.scores(b"{%s}:%s" % (key, suffix)).items()

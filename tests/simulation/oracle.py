@@ -126,6 +126,10 @@ class Oracle:
     def _protected(self, grip: Grip) -> bool:
         return not self._losses.happened or self._losses.protects(grip.lease, grip.began)
 
+    def keeps(self, lease: Lease, began: float) -> bool:
+        """Return whether the servers must have a lease now; it was granted before `began`."""
+        return lease.remaining > 0 and not self._losses.forgot(lease, began)
+
     def relied_on(self, host: Host, side: str) -> list[Grip]:
         """Return what tasks of a host rely on now."""
         return [

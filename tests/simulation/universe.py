@@ -57,7 +57,7 @@ class Universe:
     Attributes:
         grants: How many leases were granted, or parties released, or counts confirmed.
         meetings: What is known of a latch or a barrier.
-        order: What is known of the queue of a fair lock, if it is one.
+        order: What is known of the queue of a fair lock or an election, if it is one.
     """
 
     def __init__(self, seed: int, kind: str) -> None:
@@ -75,7 +75,8 @@ class Universe:
         self.oracle = Oracle(self.kind, self.nodes, self.loop.time, self.plan.lease_time)
         self.meetings = Meetings(self)
         self.processes: list[Process] = []
-        self.order = FairOrder(self.nodes[0], self.plan.lease_time) if kind == "fair_lock" else None
+        queues = kind in ("fair_lock", "election")
+        self.order = FairOrder(self.nodes[0], self.plan.lease_time) if queues else None
         self.grants = 0
         self._receipts: set[tuple[Node, bytes]] = set()
         if self.order is not None or any(each.name == "force release" for each in self.plan.faults):

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from redisson_py import (
     AcquireTimeoutError,
     ConnectionLostError,
+    Leadership,
     Lease,
     LeaseLostError,
     QuorumError,
@@ -192,6 +193,26 @@ class Worker:
             self._universe.oracle.shortened()
             await lease.extend(seconds)
             await asyncio.sleep(self._short())
+        elif act < 0.8 and isinstance(lease, Leadership):
+            await self._publish(lease)
+
+    async def _publish(self, leadership: Leadership) -> None:
+        """Publish some values, and see that who looks finds the last of them, or a later term."""
+        election = self._process.clients[0].get_election("k")
+        for number in range(self._chance.randint(1, 3)):
+            value = f"{self.name} {number}"
+            self._universe.note(self.name, "publishes", value)
+            await leadership.proclaim(value)
+            await asyncio.sleep(self._short())
+            began, floor = self._now(), self._universe.oracle.floor()
+            found = await election.leader()
+            self._universe.note(self.name, "sees", found)
+            token = found.token if found else 0
+            if self._universe.oracle.keeps(leadership, began):
+                assert token == leadership.token, f"{self.name} leads, and {found} is seen"
+            assert not found or token >= floor, f"after the term {floor} there is {found}"
+            said = token != leadership.token or (found and found.text == value)
+            assert said, f"{value!r} was published, and is {found}"
 
     def _now(self) -> float:
         return self._universe.loop.time()

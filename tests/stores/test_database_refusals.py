@@ -198,7 +198,9 @@ async def test_a_server_that_serves_nothing_is_logged_once(
             with pytest.raises(ConnectionLostError, match="refused until the time was up"):
                 await client.get_lock("53200").acquire()
     async with client.get_lock("53200"):
-        (begins, ends) = [each.getMessage() for each in caplog.records]
+        # An undo that the sick server refuses, and a moment later does not, blames its bell.
+        texts = [each.getMessage() for each in caplog.records]
+        (begins, ends) = [each for each in texts if "refuses NOTIFY" not in each]
     assert begins.startswith("PostgreSQL at ")
     assert begins.endswith("cannot serve calls for now: the server is sick (53200)")
     assert ends.startswith("connected to PostgreSQL")

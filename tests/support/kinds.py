@@ -17,14 +17,13 @@ from redisson_py import Redisson
 from redisson_py.locks.lock_like import LockLike
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.fleet import Fleet
+from tests.lifecycle.subjects import BESIDE_OWNERS
 from tests.support.all_permits import AllPermits
 from tests.support.any_client import Client
 from tests.support.leases import renew_now, renewed_at_once
 from tests.support.waiting import until, until_async
 
 T = TypeVar("T")
-#: What stands beside the owners in the hash of a read-write lock or of an election.
-BESIDE_OWNERS = (b"mode", b"token", b"value", b"number")
 #: Clients of Redis, or of one other store.
 Clients = Sequence[Any]
 #: Makes a lock or a semaphore: clients (one for each server), name, permits.

@@ -178,6 +178,42 @@ def test_a_client_that_was_connected_is_refused_in_a_child(
     assert_free_at_once(name, running_backend)
 
 
+def test_a_leader_and_a_holder_of_permits_are_refused_in_a_child_and_end_with_their_program(
+    name: str, running_backend: RunningBackend
+) -> None:
+    code = """
+    election = client.get_election("/leaders/forked")
+    leadership = election.acquire("one")
+    states = election.observe()
+    assert next(states).text == "one"
+    held = [leadership]
+    if sys.argv[1] == "postgres":
+        held.append(client.get_semaphore("forked", 1).acquire())
+        held.append(client.get_read_write_lock("forked").write_lock().acquire())
+
+    def work():
+        uses = [lambda: election.acquire("two"), election.leader, lambda: next(states)]
+        for use in (*uses, *(each.release for each in held)):
+            try:
+                use()
+            except ClientClosedError:
+                print("refused")
+
+    in_child(work)
+    for each in held:
+        each.check()
+    """
+    status, output, errors = run(code, name, running_backend)
+    permits = name == "postgres"
+    assert (status, output) == (0, ["refused"] * (6 if permits else 4)), errors
+    # The leases would last much longer than these ask.
+    with new_client(name, running_backend(name)) as client:
+        client.get_election("/leaders/forked").acquire("next", timeout=0).release()
+        if permits:
+            client.get_semaphore("forked").acquire(timeout=0).release()
+            client.get_read_write_lock("forked").read_lock().acquire(timeout=0).release()
+
+
 def test_a_new_client_of_a_child_beside_one_of_the_parent(
     name: str, running_backend: RunningBackend
 ) -> None:

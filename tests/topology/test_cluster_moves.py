@@ -15,7 +15,7 @@ from contextlib import AbstractAsyncContextManager
 
 import pytest
 
-from redisson_py import FencedLease, Redisson
+from redisson_py import FencedLease, RateLimiter, Redisson
 from redisson_py.testing import EmbeddedCluster, SlotMigration, TopologyError
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.measured import Measured
@@ -123,6 +123,7 @@ class Load:
             *(self.section("read", read_write.read_lock, 4) for _ in range(2)),
             *(self.section("semaphore", semaphore.hold, 2) for _ in range(2)),
             *(self.section("expirable", expirable.hold, 2) for _ in range(2)),
+            *(self.section("limited", lambda: get_limiter(client), 6) for _ in range(3)),
             self.rounds(client),
         ]
         return [asyncio.create_task(each) for each in work]
@@ -148,6 +149,9 @@ async def test_everything_goes_on_while_the_slot_moves(
     assert await made[0].get_semaphore("{x}semaphore").available() == 2
     expirable = made[0].get_permit_expirable_semaphore("{x}semaphore_expirable")
     assert await expirable.available() == 2
+    # All units come back.
+    await get_limiter(made[0]).acquire(5, timeout=SOON)
+    await get_limiter(made[0]).delete()
     for lease in (keeper, reader):
         lease.check()
         await lease.release()
@@ -156,6 +160,11 @@ async def test_everything_goes_on_while_the_slot_moves(
     left = {key for key in await keys(cluster) if key.startswith("{x}") and "semaphore" not in key}
     assert not left
     measured(f"used while {MOVES} moves went on", dict(load.done))
+
+
+def get_limiter(client: Redisson) -> RateLimiter:
+    """Return the limiter of the slot, which has few units and gets them soon."""
+    return client.get_rate_limiter("{x}limiter", 5, 0.05)
 
 
 def blocks(client: Redisson) -> list[Block]:
@@ -202,18 +211,24 @@ async def test_each_waiter_is_woken_wherever_the_slot_is(
     """One release after each move, so that nothing else can wake them."""
     ours, theirs = (clients(cluster.url) for _ in range(2))
     latch = theirs.get_latch(LATCH)
+    used_up = theirs.get_rate_limiter("{x}used up", 1, 3600)
     for _ in range(MOVES):
         keeping = Keeping(theirs)
         await keeping.all_held()
         assert await latch.try_set_count(1)
+        await used_up.set_rate(1, 3600)
+        await used_up.acquire()
         waiters = [asyncio.create_task(wait_for(block)) for block in blocks(ours)]
         waiters.append(asyncio.create_task(ours.get_latch(LATCH).wait()))
+        waiters.append(asyncio.create_task(wait_for(lambda: ours.get_rate_limiter("{x}used up"))))
         await until_waiting(ours, len(waiters))
         await move()
         assert not any(task.done() for task in (*waiters, *keeping.tasks))
         keeping.release.set()
         await latch.count_down()
+        await used_up.set_rate(1, 3600)
         await asyncio.wait_for(asyncio.gather(*waiters, *keeping.tasks), SOON)
+    await used_up.delete()
     statistics = ours.statistics()
     assert statistics.losses == statistics.timeouts == 0
     for client in (ours, theirs):

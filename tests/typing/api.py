@@ -13,6 +13,7 @@ import redisson_py
 from redisson_py import (
     AcquiredEvent,
     AcquireTimeoutError,
+    Admission,
     BackendError,
     ClientClosedError,
     ClientStatistics,
@@ -37,6 +38,9 @@ from redisson_py import (
     PermitExpirableSemaphore,
     PrimitiveStatistics,
     QuorumError,
+    RateLimit,
+    RateLimiter,
+    RateLimiterSnapshot,
     ReadLock,
     ReadWriteLock,
     Redisson,
@@ -216,6 +220,33 @@ async def meeting(client: Redisson) -> None:
         assert_type(position, int)
 
 
+async def rates(client: Redisson) -> None:
+    limiter = client.get_rate_limiter("api", 10, per=timedelta(seconds=1), per_client=True)
+    assert_type(limiter, RateLimiter)
+    assert_type(await limiter.acquire(2, timeout=1), Admission)
+    admission = await limiter.try_acquire()
+    assert_type(admission, Admission)
+    assert_type(admission.allowed, bool)
+    assert_type(admission.retry_after, float)
+    assert_type(admission.available, int)
+    async with limiter as entered:
+        assert_type(entered, RateLimiter)
+    assert_type(await limiter.try_set_rate(10, 1.5), bool)
+    await limiter.set_rate(10)
+    assert_type(await limiter.rate(), RateLimit | None)
+    assert_type(await limiter.available(), int)
+    assert_type(await limiter.delete(), bool)
+    assert_type(await limiter.inspect(), RateLimiterSnapshot)
+    client.get_rate_limiter("api", 1.5)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+
+    @limiter
+    async def call(number: int) -> str:
+        return str(number)
+
+    assert_type(await call(1), str)
+    await call("1")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+
+
 async def looking(lock: RLock | FencedLock) -> None:
     assert_type(await lock.locked(), bool)
     assert_type(await lock.owned(), bool)
@@ -363,6 +394,7 @@ def threads(path: Path) -> None:
         assert_type(client.get_permit_expirable_semaphore("s").acquire_many(2), list[sync.Permit])
         assert_type(client.get_barrier("b", 2).wait(), int)
         assert_type(client.get_latch("l").wait(), None)
+        assert_type(client.get_rate_limiter("r", 2).acquire(), Admission)
         with client.get_read_write_lock("k").read_lock() as reading:
             assert_type(reading, sync.Lease)
 

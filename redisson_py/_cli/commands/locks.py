@@ -46,15 +46,15 @@ Stopped = Literal["limit", "time"]
 async def locks(
     *, pattern: str, servers: Servers, limit: int, seconds: float, as_json: bool
 ) -> int:
-    """List the locks, semaphores and barriers that have holders or waiters.
+    """List what has holders or waiters, and the rate limiters without units left.
 
     PATTERN matches names, as KEYS does: "orders:*". The search goes through all keys with SCAN, 500
     at a time, on each master of a cluster; the servers serve others in between. It reads one field
     of each hash whose name matches, and looks closer if that is a lock.
 
     A free lock has no key, so it is not listed. Latches, and semaphores without a recorded holder,
-    are plain numbers that could be anybody's and are not listed either, nor are rate limiters: use
-    `inspect NAME`.
+    are plain numbers that could be anybody's and are not listed either, nor are rate limiters of
+    which each client has its own units: use `inspect NAME`.
 
     Exit status: 0, even if nothing is held, or if --limit or --seconds ended the search (a note
     says so); 69 if a server did not answer.

@@ -74,6 +74,8 @@ async def top(
 ) -> int:
     """Watch who holds locks, semaphores and barriers, and who waits. Quit with q or Ctrl-C.
 
+    A rate limiter is shown while it has no units left.
+
     On a terminal, top redraws a screen at each look; elsewhere it prints a block of plain lines
     for each look, with --json a document on one line.
 

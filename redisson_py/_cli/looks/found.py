@@ -155,8 +155,9 @@ class Found:
 
     @property
     def is_free(self) -> bool:
-        """Whether nobody holds it or waits for it, and nothing is wrong with it."""
-        return not (self.holders_total or self.waiters or self.broken)
+        """Whether nobody holds it or waits for it, nothing is wrong with it, and units are left."""
+        used_up = self.rate is not None and self.available is not None and self.available <= 0
+        return not (self.holders_total or self.waiters or self.broken or used_up)
 
     def as_kind(self, kind: Kind | None) -> Found | None:
         """Return this as the kind that the user says; None if it is of another."""

@@ -30,12 +30,14 @@ _CLOSED = re.compile(rb"(?:\\.|\[(?:\\.|[^\]\\])*\]|[^\\\[])*", re.DOTALL)
 _PREFIXES: dict[bytes, Family] = {b"redisson_lock_timeout:": "lock"}
 _CLIENTS = b":redisson_py:clients"
 _SUFFIXES: dict[bytes, Family] = {
+    # Before that of a rate limiter, which it ends with.
     b":redisson_py:permits": "semaphore",
     b":redisson_py:writers": "lock",
     _CLIENTS: "lock",
     b":redisson_py:arrivals": "barrier",
     b":redisson_py:barrier": "barrier",
     b":timeout": "permits",
+    b":permits": "rate limiter",
 }
 
 

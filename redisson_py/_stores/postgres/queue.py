@@ -34,6 +34,12 @@ from redisson_py._stores.postgres.operators import (
 WAITER_TIME: Final = 60.0
 #: Seconds for which a free name waits for the waiter that was called.
 CALL_TIME: Final = 0.05
+#: A waiter asks again at the latest while it still counts as waiting.
+LONGEST_WAIT_SECONDS: Final = WAITER_TIME / 2 - 5
+#: Seconds until a waiter asks again that no message can wake.
+POLL_SECONDS: Final = 0.25
+#: How many waiters, the first of the queue, look after the holders.
+WATCHERS: Final = 2
 
 #: What stands before a station in the name of its channel.
 CHANNEL: Final = "redisson_py_"

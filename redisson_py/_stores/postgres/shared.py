@@ -36,10 +36,6 @@ from redisson_py._stores.remembered import Remembered
 from redisson_py._time import now
 from redisson_py.errors import BackendError, ClientClosedError, ConnectionLostError
 
-#: A waiter asks again at the latest while it still counts as waiting.
-_LONGEST_WAIT: Final = queue.WAITER_TIME / 2 - 5
-#: How many waiters, the first of the queue, look after the holders.
-_WATCHERS: Final = 2
 #: The station of a waiter that polls.
 _NOWHERE: Final = ""
 
@@ -114,7 +110,7 @@ class Shared:
         if not isinstance(answer, Busy):
             listening.discard(key, wish.owner)
             return answer
-        longest = _LONGEST_WAIT if heard else shared_sql.POLL_SECONDS
+        longest = queue.LONGEST_WAIT_SECONDS if heard else queue.POLL_SECONDS
         retry_in = longest if answer.retry_in is None else min(answer.retry_in, longest)
         return replace(answer, retry_in=retry_in)
 
@@ -271,7 +267,7 @@ def _retry_in(row: Any) -> float | None:
     """Return after how many seconds to ask again although nobody rings."""
     if row["first_blocked"] and row["called"]:
         return WATCH_TIME
-    if row["nth"] is None or row["nth"] > _WATCHERS or row["held_for"] is None:
+    if row["nth"] is None or row["nth"] > queue.WATCHERS or row["held_for"] is None:
         return None
     return max(0.0, float(row["held_for"])) / 1e6
 

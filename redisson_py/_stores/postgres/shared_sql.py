@@ -26,8 +26,6 @@ from redisson_py._stores.postgres import operators, queue
 
 SHARED_TABLE: Final = "redisson_py_shared"
 
-#: Seconds between two questions of a waiter that no message can wake.
-POLL_SECONDS: Final = 0.25
 #: Seconds after which a waiter that polls, and has not asked again, is no waiter any more.
 _POLLER_TIME: Final = 5.0
 
@@ -109,7 +107,7 @@ def _is(mode: str, which: str) -> str:
 
 #: Seconds that a called waiter has, from its station.
 _CALL_TIME: Final = f"""\
-CASE WHEN station {_EQ} ''::pg_catalog.text THEN {2 * POLL_SECONDS}::pg_catalog.float8
+CASE WHEN station {_EQ} ''::pg_catalog.text THEN {2 * queue.POLL_SECONDS}::pg_catalog.float8
     ELSE {queue.CALL_TIME}::pg_catalog.float8 END"""
 
 #: The row, locked; its holds and waiters that have not ended.

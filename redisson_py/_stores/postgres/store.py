@@ -69,16 +69,10 @@ from redisson_py._time import now
 from redisson_py.errors import BackendError, ClientClosedError, ConnectionLostError
 from redisson_py.locks.once import recorded_in, result_of
 
-#: Seconds until a waiter asks again that no message can wake.
-POLL_SECONDS: Final = 0.25
 #: Seconds until a caller asks again for a free row that a transaction has locked: a guard.
 LOCKED_SECONDS: Final = 0.1
-#: A waiter asks again at the latest while it still counts as waiting.
-_LONGEST_WAIT: Final = queue.WAITER_TIME / 2 - 5
 #: Seconds for which an answer waits until a change of a leader is announced.
 _ANNOUNCING_SECONDS: Final = 1.0
-#: How many waiters, the first of the queue, look after the holder.
-_WATCHERS: Final = 2
 #: How often we ask again at once for a row that changes while we look.
 _TRIES: Final = 3
 #: A request for a hold does not wait for a row that somebody has locked: it is busy.
@@ -385,7 +379,7 @@ class PostgresStore:
         if isinstance(answer, Granted):
             listening.discard(id_of(wish.name), wish.owner)
             return answer
-        longest = _LONGEST_WAIT if heard else POLL_SECONDS
+        longest = queue.LONGEST_WAIT_SECONDS if heard else queue.POLL_SECONDS
         return Busy(min(answer.retry_in or longest, longest))
 
     async def give_back(
@@ -620,10 +614,10 @@ class PostgresStore:
                     break
                 if row["refused"]:
                     raise BackendError(f"{wish.owner} gave {wish.name!r} back and cannot ask again")
-                if station is not None and row["ahead"] >= _WATCHERS:
+                if station is not None and row["ahead"] >= queue.WATCHERS:
                     return Busy(None)
                 if held and station is not None and not _queues(row["owner"]):
-                    return Busy(min(row["remaining"], POLL_SECONDS))
+                    return Busy(min(row["remaining"], queue.POLL_SECONDS))
                 if held:
                     return Busy(row["remaining"])
                 if row["reserved"]:

@@ -11,6 +11,7 @@ from tests.jepsen.checkers.exclusion import (
 )
 from tests.jepsen.checkers.fifo import fifo
 from tests.jepsen.checkers.hand_off import no_lost_wake_up
+from tests.jepsen.checkers.leaders import leaders
 from tests.jepsen.checkers.linearizability import linearizability
 from tests.jepsen.checkers.loss_detection import loss_detection
 from tests.jepsen.checkers.opening import barrier, latch
@@ -28,6 +29,7 @@ CHECKERS: dict[str, Checker] = {
     "fifo": fifo,
     "latch": latch,
     "barrier": barrier,
+    "leaders": leaders,
     "no lost wake-up": no_lost_wake_up,
     "loss detection": loss_detection,
     "leaks": leaks,

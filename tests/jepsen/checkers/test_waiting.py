@@ -53,6 +53,63 @@ def test_a_waiter_that_was_struck_is_excused(whom: str, start: int, end: int, ex
     assert (verdict.ok, verdict.figures["excused"]) == (excused == 1, excused)
 
 
+def term(rid: str, token: int, granted: int, end: int) -> list[Op]:
+    """Return a term, whose value is `value_of(rid, 0)`."""
+    return [acquire(rid, granted - 5, granted, end, fence=token), release(rid, end, end + 5)]
+
+
+def look(moment: int, token: int | None = None, value: str = "", rid: str = "look") -> Op:
+    """Return a look at the leader."""
+    return op("look", moment, moment + 1, rid, fence=token, value=value)
+
+
+TERMS = [
+    *term("a", 1, 10, 100),
+    op("proclaim", 40, 50, "a", fence=1, value="a#1"),
+    *term("b", 2, 110, 200),
+]
+
+
+def test_a_look_shows_the_leader_and_its_last_value() -> None:
+    fine(
+        "leaders",
+        *TERMS,
+        *(look(0), look(8, 1, "a#0"), look(20, 1, "a#0"), look(45, 1, "a#0"), look(45, 1, "a#1")),
+        *(look(60, 1, "a#1"), look(103), look(103, 1, "a#1"), look(107, 2, "b#0")),
+        # A worker that was killed may have led.
+        look(300, 3, "who knows"),
+    )
+    said = "a look saw what no leader of x said then"
+    for wrong in (look(20, 1, "a#1"), look(60, 1, "a#0"), look(120, 2, "a#1")):
+        assert wrong in broken("leaders", said, *TERMS, wrong)
+    hidden = "a look at x did not show its leader"
+    assert {each.op for each in broken("leaders", hidden, *TERMS, look(20))} == {
+        *("acquire", "release", "look")
+    }
+    older = "a look at x saw an older term"
+    assert len(broken("leaders", older, *TERMS, look(206, 1, "a#1"))) >= 2
+    broken("leaders", older, look(0, 3, "c#0"), look(2, 2, "b#0", "again"))
+
+
+def test_what_failed_may_have_been_published_or_not_but_not_after_a_later_value() -> None:
+    lost = [*TERMS[:3], op("proclaim", 60, None, "a", fence=1, value="a#2")]
+    fine("leaders", *lost, look(70, 1, "a#1"), look(80, 1, "a#2"))
+    lost.append(op("proclaim", 82, 84, "a", fence=1, value="a#3"))
+    fine("leaders", *lost, look(90, 1, "a#3"))
+    broken("leaders", "a look saw what no leader of x said then", *lost, look(90, 1, "a#2"))
+
+
+def test_an_observer_sees_no_step_back() -> None:
+    def seen(moment: int, token: int | None, value: str = "", rid: str = "o") -> Op:
+        return op("seen", moment, moment, rid, fence=token, value=value)
+
+    fine("leaders", *TERMS, seen(30, 1, "a#0"), seen(70, 1, "a#1"), seen(104, None), seen(300, 2))
+    fine("leaders", *TERMS, seen(180, 2, "b#0"), seen(190, 1, "a#1", rid="another"))
+    back = "an observer of x saw a step back"
+    broken("leaders", back, *TERMS, seen(180, 2, "b#0"), seen(181, None), seen(190, 1, "a#1"))
+    broken("leaders", back, *TERMS, seen(70, 1, "a#1"), seen(80, 1, "a#0"))
+
+
 DOWNS = [op("count_down", 0, 10, "a"), op("count_down", 20, 30, "b")]
 
 

@@ -12,6 +12,9 @@ from tests.jepsen.checkers.verdict import EXCUSED, Facts, Verdict, Violation
 from tests.jepsen.history import History, Op
 from tests.system.referee import Ask, Begin, Event, Write, violations
 
+#: How workloads name what has tokens.
+_WITH_TOKENS = ("fenced", "election")
+
 
 def counter_and_clock_lost(broken: frozenset[str]) -> bool:
     """Return whether tokens may go back: the counter was lost, and the clock was set back."""
@@ -22,9 +25,9 @@ def counter_and_clock_lost(broken: frozenset[str]) -> bool:
 def fencing(history: History, facts: Facts) -> Verdict:
     """Tokens are unique, grow in real-time order, and stay the same when a task re-enters.
 
-    Each grant of an object whose name begins with `fenced` must have one. A hold that was passed
-    on inside a process has a token of when Redis granted it: if Redis lost it since, that is all
-    its tokens promise (`FencedLock`).
+    Each grant of an object whose name begins with `fenced` or `election` must have one. A hold that
+    was passed on inside a process has a token of when Redis granted it: if Redis lost it since,
+    that is all its tokens promise (`FencedLock`).
     """
     found: list[Violation] = []
     looked_at = 0
@@ -47,7 +50,7 @@ def fencing(history: History, facts: Facts) -> Verdict:
 
 
 def _without(obj: str, ops: list[Op]) -> Iterator[Violation]:
-    for op in ops if obj.startswith("fenced") else ():
+    for op in ops if obj.startswith(_WITH_TOKENS) else ():
         if op.out == "ok" and op.fence is None:
             yield Violation(f"a grant of {obj} has no token", (op,))
 

@@ -6,6 +6,7 @@ from tests.jepsen import older
 from tests.jepsen.workloads import (
     churn,
     composite,
+    elections,
     handed,
     leases,
     locks,
@@ -20,7 +21,18 @@ from tests.jepsen.workloads.workload import Workload
 WORKLOADS: dict[str, Workload] = {
     each.name: each
     for module in (
-        *(locks, reentrant, read_write, semaphore, opening, composite, churn, handed, leases),
+        *(
+            locks,
+            reentrant,
+            read_write,
+            semaphore,
+            opening,
+            composite,
+            churn,
+            handed,
+            leases,
+            elections,
+        ),
     )
     for each in vars(module).values()
     if isinstance(each, Workload) and (each is not locks.MIXED or older.is_there())

@@ -143,8 +143,8 @@ SET_ADD = Workload(
 )
 
 
-class _Visit(Use):
-    """A use of a fair lock.
+class Arrival(Use):
+    """A use of what is granted in the order of arrival.
 
     Its request reached Redis after its acquire began, and before the library said that it waits;
     or before it was granted, if it did not have to wait.
@@ -168,7 +168,7 @@ class _Visit(Use):
 
 async def _visit_fair(worker: Worker) -> None:
     obj = worker.chance.choice(worker.spec.objects)
-    await add_one_under(worker, _Visit(worker, (obj,), {}), lock_of(worker, obj))
+    await add_one_under(worker, Arrival(worker, (obj,), {}), lock_of(worker, obj))
 
 
 FAIR = Workload(

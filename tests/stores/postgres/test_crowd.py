@@ -10,7 +10,7 @@ import pytest
 from redisson_py._stores.contract import Busy, Renewal
 from redisson_py._stores.postgres import sql
 from redisson_py._stores.postgres.listening import channel_of
-from redisson_py._stores.postgres.store import POLL_SECONDS
+from redisson_py._stores.postgres.queue import POLL_SECONDS
 from tests.stores.databases import Bell, busy, granted, soon, wish
 from tests.stores.postgres import older
 from tests.stores.postgres.scene import connected, id_of, row_of, started, until_ended

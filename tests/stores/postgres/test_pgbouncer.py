@@ -9,7 +9,7 @@ import pytest
 
 from redisson_py._stores.contract import Busy
 from redisson_py._stores.postgres import PostgresStore
-from redisson_py._stores.postgres.store import POLL_SECONDS
+from redisson_py._stores.postgres.queue import POLL_SECONDS
 from redisson_py.errors import BackendError, ConnectionLostError
 from tests.stores.databases import Bell, busy, granted, soon, wish
 from tests.stores.postgres.scene import connected, id_of, started

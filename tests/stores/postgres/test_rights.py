@@ -9,6 +9,7 @@ import pytest
 from redisson_py._stores.postgres import PostgresStore, schema_sql
 from redisson_py._stores.postgres.table import in_schema
 from redisson_py.errors import BackendError, ConnectionLostError, UnsupportedServerError
+from redisson_py.postgres import Postgres, once_schema_sql
 from tests.stores.databases import Bell, granted, soon, wish
 from tests.stores.postgres.scene import connected, started, until_blocked
 from tests.stores.postgres.server import PostgresServer, running_postgres
@@ -62,6 +63,23 @@ async def test_a_stranger_may_not(urls: dict[str, str], user: str) -> None:
     await give(urls, "open", "stranger")
     with pytest.raises(BackendError, match="the role 'stranger' owns the table"):
         await PostgresStore(f"{urls[user]}?search_path=open").start(Bell(), soon())
+
+
+async def test_all_tables_are_beside_that_of_locks(urls: dict[str, str]) -> None:
+    """Others of their names stand before them on the search_path."""
+    async with connected(urls["postgres"]) as admin:
+        await admin.execute("DROP SCHEMA IF EXISTS early CASCADE; CREATE SCHEMA early")
+        await admin.execute("GRANT CREATE, USAGE ON SCHEMA early, shut TO app")
+        await admin.execute("DROP TABLE shut.redisson_py_shared")
+        for statement in (once_schema_sql(), schema_sql()):
+            await admin.execute(in_schema(statement, "early"))
+        await admin.execute("DROP TABLE early.redisson_py_locks")
+        async with Postgres.from_url(f"{urls['app']}?search_path=early,shut") as client:
+            async with client.get_once("k") as once, client.get_semaphore("k", 1):
+                await once.complete(b"done")
+        for table in ("redisson_py_once", "redisson_py_shared"):
+            assert await admin.fetchval(f"SELECT count(*) FROM shut.{table}") == 1
+            assert await admin.fetchval(f"SELECT count(*) FROM early.{table}") == 0
 
 
 async def test_where_few_may_create_all_owners_are_trusted(urls: dict[str, str]) -> None:

@@ -19,7 +19,7 @@ import pytest
 from redisson_py._stores.contract import Busy, Granted, Kind, Renewal, Wish
 from redisson_py._stores.executor import StoreExecutor
 from redisson_py._stores.postgres import PostgresStore, shared_sql, sql
-from redisson_py._stores.postgres.shared_sql import POLL_SECONDS
+from redisson_py._stores.postgres.queue import POLL_SECONDS
 from redisson_py._stores.postgres.table import shared_id_of
 from redisson_py.errors import AcquireTimeoutError, BackendError, LeaseLostError
 from redisson_py.postgres import Postgres
@@ -260,7 +260,7 @@ async def test_waiting_sends_nothing(server: PostgresServer, name: str) -> None:
 
 def all_hear(clients: Sequence[Postgres]) -> bool:
     stores: list[Any] = [client._store for client in clients]
-    return all(each._listening.hears for each in stores)
+    return all(each._listening is not None and each._listening.hears for each in stores)
 
 
 @pytest.mark.usefixtures("no_safety_poll")

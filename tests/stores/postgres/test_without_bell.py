@@ -10,10 +10,12 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any
 
 import asyncpg
 import pytest
 
+from redisson_py import SemaphoreSnapshot
 from redisson_py._stores.postgres import PostgresStore, listening
 from redisson_py.postgres import Postgres
 from tests.stores.databases import Bell, busy, granted, soon
@@ -59,7 +61,8 @@ async def no_right_to_notify(server: PostgresServer) -> AsyncIterator[None]:
 async def url(server: PostgresServer) -> str:
     async with connected(server.url) as admin:
         await admin.execute(
-            "DROP TABLE IF EXISTS redisson_py_locks; DROP OWNED BY app; DROP ROLE app"
+            "DROP TABLE IF EXISTS redisson_py_locks, redisson_py_shared;"
+            " DROP OWNED BY app; DROP ROLE app"
             if await admin.fetchval("SELECT 1 FROM pg_roles WHERE rolname = 'app'")
             else "SELECT 1"
         )
@@ -98,9 +101,18 @@ async def test_a_row_is_freed_whatever_becomes_of_the_bell(
             await bell.wait()
 
 
+THINGS: dict[str, Callable[[Postgres], Any]] = {
+    "lock": lambda client: client.get_lock("k"),
+    "write": lambda client: client.get_read_write_lock("k").write_lock(),
+    "permit": lambda client: client.get_semaphore("k", 1),
+}
+
+
+@pytest.mark.parametrize("thing", THINGS.values(), ids=THINGS)
 async def test_a_waiter_comes_to_a_release_that_could_not_ring(
     server: PostgresServer,
     url: str,
+    thing: Callable[[Postgres], Any],
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -111,22 +123,22 @@ async def test_a_waiter_comes_to_a_release_that_could_not_ring(
         Postgres.from_url(url, lease_time=600) as other,
         asyncio.timeout(60),
     ):
-        lease = await one.get_lock("k").acquire()
-        waiting = asyncio.create_task(other.get_lock("k").acquire())
+        lease = await thing(one).acquire()
+        waiting = asyncio.create_task(thing(other).acquire())
         await until_waiting(other, 1)
-        async with connected(server.url) as raw:
 
-            async def is_registered() -> bool:
-                return (await row_of(raw, "k"))["refused"] is not None
+        async def is_registered() -> bool:
+            seen = await thing(one).inspect()
+            return bool(seen.waiting if isinstance(seen, SemaphoreSnapshot) else seen.waiters)
 
-            await until_async(is_registered)
+        await until_async(is_registered)
         caplog.set_level(logging.WARNING, "redisson_py")
         async with full_queue(server):
             await lease.release()
             for _ in range(3):
                 lease, given = await waiting, lease
                 assert given is not lease
-                waiting = asyncio.create_task(one.get_lock("k").acquire())
+                waiting = asyncio.create_task(thing(one).acquire())
                 await until_waiting(one, 1)
                 await lease.release()
                 one, other = other, one
