@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 --! script   once.complete
---! version  3
+--! version  4
 --! keys     lock:hash record:hash receipt:string
 --! args     owner:str token:int kind:str result:str keep_ms:int channel:str receipt_ms:int
 --! returns  1 = recorded | 0 = the owner does not run it | array = b or s, and another result, which an earlier call of the owner recorded
@@ -16,7 +16,7 @@ local lock, record, receipt = KEYS[1], KEYS[2], KEYS[3]
 local owner, token, kind, result = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local keep_ms, channel, receipt_ms = whole(ARGV[5], 1), ARGV[6], whole(ARGV[7], 1)
 
-if not (whole(token, 0) and keep_ms and receipt_ms) then
+if not (whole(token, 1) and keep_ms and receipt_ms) then
   return redis.error_reply('ERR token, keep_ms and receipt_ms must be positive integers')
 end
 if redis.call('EXISTS', receipt) == 1 then

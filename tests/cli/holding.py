@@ -22,6 +22,7 @@ KINDS = {
     "fenced": "fenced-lock",
     "fair": "fair-lock",
     "led": "election",
+    "pay": "once",
     "read": "read-write-lock",
     "written": "read-write-lock",
     "semaphore": "semaphore",
@@ -56,6 +57,7 @@ async def one_of_each(holder: Redisson, waiter: Redisson) -> AsyncIterator[None]
         holder.get_fenced_lock("fenced"),
         holder.get_fair_lock("fair"),
         candidate_of(holder.get_election("led")),
+        holder.get_once("pay"),
         holder.get_read_write_lock("read").read_lock(),
         holder.get_read_write_lock("written").write_lock(),
     )

@@ -20,6 +20,7 @@ LOOKS = (
     ("inspect", "semaphore"),
     ("inspect", "semaphore:ids"),
     ("inspect", "barrier"),
+    ("inspect", "pay"),
     ("locks",),
     ("top", "--once"),
 )

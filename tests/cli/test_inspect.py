@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import socket
 from typing import Any, cast
 from unittest.mock import ANY
@@ -22,7 +23,8 @@ from tests.support.waiting import until_listening, until_waiting
 
 FIELDS = {
     *("name", "kind", "key", "holders", "holders_total", "waiters", "waiters_total", "listeners"),
-    *("channel", "token", "value", "available", "parties", "broken", "rate", "per", "keys"),
+    *("channel", "token", "value", "available", "parties", "broken", "kept"),
+    *("rate", "per", "keys"),
 }
 
 
@@ -321,6 +323,41 @@ async def test_listeners_are_unknown_without_the_permission(server_factory: Serv
     text = (await run("inspect", "k", "--url", url)).stdout
     assert found["listeners"] is None
     assert "unknown (PUBSUB is not permitted" in text
+
+
+async def test_what_is_done_once(server_url: str, clients: ClientFactory) -> None:
+    """While it runs, beside a lock of its name; when it is done; and when that is forgotten."""
+    client, other = clients(client_name="checkout"), clients()
+    async with client.get_lock("k"), client.get_once("k", keep=600) as running:
+        lock, once = await inspected(server_url, "k")
+        assert (lock["kind"], once["kind"]) == ("lock", "once")
+        (holder,) = once["holders"]
+        assert (holder["owner"], holder["client_name"]) == (running.owner, "checkout")
+        assert (once["token"], once["kept"]) == (running.token, None)
+        waits = asyncio.create_task(other.get_once("k").run(lambda: b""))
+        await until_waiting(other, 1)
+        await until_listening(other)
+        (once,) = await inspected(server_url, "k", "--kind", "once")
+        assert once["listeners"] == 1
+        text = (await run("inspect", "k", "--kind", "once", "--url", server_url)).stdout
+        assert text.startswith(f"k: once, runs\n  runs      {running.owner} (checkout on ")
+        await running.complete(b"12\0")
+        assert await waits == b"12\0"
+    (once,) = await inspected(server_url, "k")
+    assert (once["kind"], once["holders"]) == ("once", [])
+    assert 0 < once["kept"] <= 600
+    assert once["keys"] == [f"redisson_py:once:{{k}}:{each}" for each in ("record", "token")]
+    text = (await run("inspect", "k", "--url", server_url)).stdout
+    assert re.match(r"k: once, done, kept for \d+\.\d s\n", text)
+    # Nobody holds it: neither lists it, nor takes one of its keys for a lock.
+    for command in (("locks",), ("top", "--once")):
+        document = await documents(*command, "--url", server_url)
+        assert document.get("found", document.get("rows")) == []
+    await client.get_once("k").forget()
+    (once,) = await inspected(server_url, "k")
+    text = (await run("inspect", "k", "--url", server_url)).stdout
+    assert text.startswith("k: once, not done\n")
+    assert (once["kept"], once["token"]) == (None, running.token)
 
 
 @pytest.mark.parametrize("per_client", [False, True])

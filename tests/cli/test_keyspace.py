@@ -21,6 +21,7 @@ DERIVED: list[tuple[str, Callable[[bytes], bytes]]] = [
     ("barrier", lambda key: _keys.suffixed(key, b"redisson_py:arrivals")),
     ("lock", lambda key: _keys.prefixed(b"redisson_lock_timeout", key)),
     ("lock", _keys.waiting_clients),
+    ("once", _keys.once),
 ]
 PATTERNS = [
     b"*",
@@ -53,7 +54,9 @@ def test_a_derived_key_leads_back_to_its_name(
 
 @pytest.mark.parametrize(
     "key",
-    [b"k", b"session:timeout", b"redisson_py:client:x", b"{k}:redisson_py:units", b":timeout"],
+    [b"k", b"session:timeout", b"redisson_py:client:x", b"{k}:redisson_py:units", b":timeout"]
+    + [_keys.suffixed(_keys.once(b"k"), each) for each in (b"record", b"token")]
+    + [_keys.tombstone(_keys.once(b"k"), "a:1"), _keys.waiting_clients(_keys.once(b"k"))],
 )
 def test_other_keys_lead_nowhere(key: bytes) -> None:
     assert resource_of(key) is None

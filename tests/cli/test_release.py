@@ -22,6 +22,7 @@ KINDS: dict[str, Callable[[Redisson], LockLike]] = {
     "fair-lock": lambda client: client.get_fair_lock("k"),
     "fenced-lock": lambda client: client.get_fenced_lock("k"),
     "election": lambda client: candidate_of(client.get_election("k")),
+    "once": lambda client: client.get_once("k"),
     "read lock": lambda client: client.get_read_write_lock("k").read_lock(),
     "write lock": lambda client: client.get_read_write_lock("k").write_lock(),
 }
@@ -41,11 +42,28 @@ async def test_a_lock_is_freed_and_its_waiter_gets_it(
         await until_async(lambda: _has_waiters(fair))
     result = await run("release", "--force", "--yes", "k", "--url", server_url)
     assert result.exit_code == 0, result.output
-    assert ("was deposed" if kind == "election" else "is free now") in result.stdout
+    freed = {"election": "was deposed", "once": "the next one runs it"}
+    assert freed.get(kind, "is free now") in result.stdout
     async with asyncio.timeout(30):
         await (await wait).release()
     with pytest.raises(LeaseLostError):
         await lease.extend(30)
+
+
+async def test_who_runs_something_loses_it_beside_a_lock_of_its_name(
+    server_url: str, clients: ClientFactory
+) -> None:
+    client = clients(on_lost="raise")
+    lease, running = await client.get_lock("k").acquire(), await client.get_once("k").acquire()
+    arguments = ("release", "--force", "--yes", "k", "--url", server_url)
+    result = await run(*arguments, "--kind", "once")
+    assert result.exit_code == 0, result.output
+    with pytest.raises(LeaseLostError):
+        await running.complete(b"late")
+    assert not (await client.get_once("k").inspect()).done
+    await lease.release()
+    again = await run(*arguments, "--kind", "once")
+    assert again.exit_code == 1
 
 
 async def _has_waiters(fair: object) -> bool:

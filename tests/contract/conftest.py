@@ -19,9 +19,17 @@ from tests.fixtures.client import ClientFactory
 from tests.fixtures.fleet import Fleet
 from tests.fixtures.redis_server import ProxyFactory
 from tests.stores.backends import Backend
-from tests.support.kinds import KINDS, SEMAPHORES, STORE_KINDS, STORES, Kind, MakeLock
+from tests.support.kinds import (
+    KINDS,
+    ONCE_KINDS,
+    SEMAPHORES,
+    STORE_KINDS,
+    STORES,
+    Kind,
+    MakeLock,
+)
 
-EVERY_KIND = KINDS | STORE_KINDS
+EVERY_KIND = KINDS | STORE_KINDS | ONCE_KINDS
 #: Of each other store, the kind of the heart, and the file: `test-more` runs the rest.
 HEART_KINDS = [STORE_KINDS[f"fenced_lock_in_{store}"] for store in STORES if store != "redis"]
 HEART_FILE = "test_acquire_release.py"
@@ -31,6 +39,8 @@ def pytest_itemcollected(item: pytest.Item) -> None:
     """Mark what is about other stores, and leave all but what is basic to `make test-more`."""
     store, kind = _about(item)
     if store == "redis":
+        if kind is ONCE_KINDS["once"]:
+            item.add_marker("more")
         return
     if kind not in HEART_KINDS or item.path.name != HEART_FILE:
         item.add_marker("more")
@@ -38,12 +48,24 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out other stores where `--server` or `--user` choose a Redis: nothing differs there."""
+    """Leave out other stores where `--server` or `--user` choose a Redis: nothing differs there.
+
+    And what decorates a function, of kinds that may not.
+    """
+    functions = {item for item in items if _decorates(item)}
+    config.hook.pytest_deselected(items=list(functions))
+    items[:] = [item for item in items if item not in functions]
     if (config.getoption("--server"), config.getoption("--user")) == ("valkey", "default"):
         return
     others = {item for item in items if item.get_closest_marker("other_store")}
     config.hook.pytest_deselected(items=list(others))
     items[:] = [item for item in items if item not in others]
+
+
+def _decorates(item: pytest.Item) -> bool:
+    """Return whether a test decorates with a kind that does not decorate."""
+    _, kind = _about(item)
+    return item.path.name == "test_decorator.py" and kind is not None and not kind.decorates
 
 
 def _about(item: pytest.Item) -> tuple[str, Kind | None]:

@@ -163,7 +163,8 @@ class RedisServers(Servers):
     async def _forget(self, names: tuple[str, ...]) -> None:
         for name in names:
             for redis in self.all:
-                for key in (name, f"{{{name}}}:redisson_py:permits", f"{{{name}}}:timeout"):
+                held = self.kind.key(name)
+                for key in (held, f"{{{name}}}:redisson_py:permits", f"{{{name}}}:timeout"):
                     await redis.delete(key)
 
     async def holds(self, name: str = "k") -> list[dict[str, int]]:
@@ -173,7 +174,7 @@ class RedisServers(Servers):
         """Return: what is left in the queues of clients is looked for after each test."""
 
     async def gone(self) -> bool:
-        return not any([await redis.exists("k") for redis in self.all])
+        return not any([await redis.exists(self.kind.key()) for redis in self.all])
 
 
 class Site:

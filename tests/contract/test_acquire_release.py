@@ -281,7 +281,7 @@ async def test_abandoned_hold_is_not_renewed_any_more(
     await until(noticed)
     assert "is no longer renewed" in caplog.text
     for redis in servers.all:
-        for name in member_names("k", kind.members):
+        for name in member_names(kind.key(), kind.members):
             await redis.pexpire(name, 300)
     # If it were renewed, it would last for as long as this waits.
     servers.renew_now(client)

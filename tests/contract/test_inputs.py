@@ -173,23 +173,23 @@ async def make_lists(servers: Servers) -> None:
     """Store a value of another type under the name on every server."""
     for redis in servers.all:
         async with redis.pipeline() as both:
-            both.rpush("k", "something else")
-            both.pexpire("k", 60_000)
+            both.rpush(servers.kind.key(), "something else")
+            both.pexpire(servers.kind.key(), 60_000)
             await both.execute()
 
 
 async def assert_lists(servers: Servers) -> None:
     """Fail unless they still have it; take it away."""
     for redis in servers.all:
-        found: Any = await redis.lrange("k", 0, -1)
+        found: Any = await redis.lrange(servers.kind.key(), 0, -1)
         assert found == [b"something else"]
-        await redis.delete("k")
+        await redis.delete(servers.kind.key())
 
 
 @single_of_redis
 async def test_corrupted_hold_count(kind: Kind, lock: LockLike, redis: Redis) -> None:
     lease = await lock.acquire()
-    await redis.hset("k", lease.owner + kind.suffix, "many")
+    await redis.hset(kind.key(), lease.owner + kind.suffix, "many")
     if kind.reentrant:  # only re-entry reads the count
         with pytest.raises(ScriptError, match="not a number"):
             await lock.acquire()

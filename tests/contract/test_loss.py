@@ -118,11 +118,11 @@ async def test_taken_over_by_another_type_is_a_loss(
     with pytest.raises(LeaseLostError):
         async with make_lock(client):
             for redis in servers.all:
-                await redis.set("k", "mine")
+                await redis.set(servers.kind.key(), "mine")
             servers.renew_now(client)
             await asyncio.sleep(30)
     for redis in servers.all:
-        assert await redis.getdel("k") == b"mine"
+        assert await redis.getdel(servers.kind.key()) == b"mine"
 
 
 @timed
@@ -138,12 +138,12 @@ async def test_explicit_lease_time_ends_the_body(lock: LockLike) -> None:
 
 @central_locks_of_redis
 async def test_a_lease_ends_here_before_the_server_lets_others_in(
-    lock: LockLike, redis: Redis
+    kind: Kind, lock: LockLike, redis: Redis
 ) -> None:
     """tests/soak/test_loss_margin.py measures by how much; 1 % and 2 ms are allowed for drift."""
     async with lock.hold(lease_time=60) as lease:
         before = now()
-        left = await redis.pttl("k") / 1000
+        left = await redis.pttl(kind.key()) / 1000
         # The server's moment lies after `before`, so its lease ends later than this says.
         assert now() + lease.remaining < before + left
 
@@ -190,13 +190,14 @@ async def test_black_hole_loses_by_the_local_clock(
     clients: ClientFactory,
     proxy: ProxyFactory,
     redis: Redis,
+    kind: Kind,
 ) -> None:
     link: FaultProxy = await proxy()
     client = clients(link.url, lease_time=0.6)
     with pytest.raises(LeaseLostError):
         async with make_lock(client) as lease:
             link.black_hole()
-            await assert_ends_in_time(lease, redis, "k")
+            await assert_ends_in_time(lease, redis, kind.key())
             try:
                 await asyncio.sleep(30)
             finally:

@@ -27,7 +27,7 @@ from tests.contract.conftest import (
 )
 from tests.contract.servers import Servers
 from tests.fixtures.client import ClientFactory
-from tests.support.kinds import KINDS, MakeLock
+from tests.support.kinds import KINDS, Kind, MakeLock
 from tests.support.waiting import until, until_async, until_waiting
 
 
@@ -95,22 +95,24 @@ async def test_released_in_time_nothing_is_lost(
 
 
 @central_locks_of_redis
-async def test_redis_does_not_keep_a_short_one_longer(lock: LockLike, redis: Redis) -> None:
+async def test_redis_does_not_keep_a_short_one_longer(
+    kind: Kind, lock: LockLike, redis: Redis
+) -> None:
     """Should the process stop here, the lock is free in time all the same."""
     async with lock.hold(max_hold=10):
 
         async def is_short() -> bool:
-            return bool(0 < await redis.pttl("k") <= 10_000)
+            return bool(0 < await redis.pttl(kind.key()) <= 10_000)
 
         await until_async(is_short)
 
 
 @central_locks_of_redis
 async def test_a_crash_frees_it_within_one_lease(
-    make_lock: MakeLock, clients: ClientFactory, redis: Redis
+    kind: Kind, make_lock: MakeLock, clients: ClientFactory, redis: Redis
 ) -> None:
     lease = await make_lock(clients(lease_time=20)).acquire(max_hold=3600)
-    assert await redis.pttl("k") <= 20_000
+    assert 0 < await redis.pttl(kind.key()) <= 20_000
     await lease.release()
 
 

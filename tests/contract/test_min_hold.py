@@ -11,7 +11,14 @@ import anyio
 import pytest
 from redis.asyncio import Redis
 
-from redisson_py import AcquireTimeoutError, LeaseLostError, NotHeldError, Redisson, _keys
+from redisson_py import (
+    AcquireTimeoutError,
+    FairLock,
+    LeaseLostError,
+    NotHeldError,
+    Redisson,
+    _keys,
+)
 from redisson_py._time import now
 from redisson_py.locks.lock_like import LockLike
 from redisson_py.testing import FaultProxy
@@ -20,7 +27,7 @@ from tests.contract.servers import Servers
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import ProxyFactory
 from tests.support.kinds import Kind, MakeLock
-from tests.support.waiting import set_safety_poll, until, until_waiting
+from tests.support.waiting import set_safety_poll, until, until_listening, until_waiting
 
 
 def has_it(kind: Kind) -> bool:
@@ -123,22 +130,24 @@ async def test_a_shorter_time_than_the_lease_wakes_who_sleeps_until_its_end(
     make_lock: MakeLock, clients: ClientFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     set_safety_poll(monkeypatch, 600)
-    client, other = clients(lease_time=600), clients()
+    client, other = clients(lease_time=600), clients(lease_time=600)
     lock = make_lock(client)
     began = now()
-    async with lock.hold(min_hold=0.5):
+    async with lock.hold(min_hold=2):
         waiting = asyncio.create_task(make_lock(other).acquire())
-        await until_waiting(other, 1)
-        await _until_asleep(other)
+        # A little later the first in the queue listens to Redisson too, and asks once more.
+        await _until_listening(other, 1 if isinstance(lock, FairLock) else 2)
     async with asyncio.timeout(60):
         lease = await waiting
-    assert now() - began >= 0.5
+    assert now() - began >= 2
     await lease.release()
 
 
-async def _until_asleep(client: Redisson) -> None:
-    await until(lambda: client._context.bus.table.seats > 0)
+async def _until_listening(client: Redisson, channels: int) -> None:
+    table = client._context.bus.table
+    await until(lambda: sum(bool(each.seats) for each in table.channels.values()) == channels)
     await client.ping()
+    await until_listening(client)
 
 
 @locks
@@ -322,6 +331,30 @@ async def test_a_body_that_takes_too_long_is_ended_and_the_name_is_taken_to_the_
     assert caught.value.reason == "ended"
     async with other:
         assert now() - began >= 1
+
+
+@single_of_redis
+@pytest.mark.parametrize("limit", ["lease_time", "max_hold"])
+async def test_it_counts_from_the_grant_however_late_that_is_heard(
+    limit: str,
+    lock: LockLike,
+    make_lock: MakeLock,
+    clients: ClientFactory,
+    proxy: ProxyFactory,
+    redis: Redis,
+) -> None:
+    link: FaultProxy = await proxy()
+    client = clients(link.url)
+    await client.ping()
+    link.delay(0.5, direction="down")
+    options: dict[str, Any] = {limit: 2, "min_hold": 2}
+    with pytest.raises(LeaseLostError):
+        async with make_lock(client).hold(**options) as lease:
+            link.delay(0, direction="down")
+            granted = lease._granted_at
+            await asyncio.sleep(60)
+    async with lock:
+        assert now() - granted >= 2
 
 
 @locks

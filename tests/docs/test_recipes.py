@@ -118,6 +118,11 @@ def migration(rows: list[str]) -> None:
     assert int(found[2]) >= 20
 
 
+def migration_gate(rows: list[str]) -> None:
+    replicas = [f"replica {number} serves with schema 7" for number in range(4)]
+    assert rows == [*replicas, "columns: | first name | last name | name"]
+
+
 def fan_out(rows: list[str]) -> None:
     assert rows == ["all parts are done: NORTH, SOUTH, WEST"]
 
@@ -199,12 +204,28 @@ def idempotency_key(rows: list[str]) -> None:
     assert rows == ["booking 1, booking 1, booking 1", "rows: 1"]
 
 
+def pay_once(rows: list[str]) -> None:
+    failed, at_once, later = rows
+    assert failed == "the bank does not answer"
+    # A number of a transaction that is rolled back is not used again.
+    assert at_once == ", ".join(["payment 2"] * 3)
+    assert later == "payment 2 of 1"
+
+
 #: What the output of a recipe must show.
 CHECKS: dict[str, Check] = {
     check.__name__: check
     for check in (
         *(fastapi_lifespan, leader_election, elected_service, cron_job, periodic_job, work_rate),
-        *(rate_limit, migration, fan_out, sigterm, fencing_sql, idempotent_consumer),
+        *(
+            rate_limit,
+            migration,
+            migration_gate,
+            fan_out,
+            sigterm,
+            fencing_sql,
+            idempotent_consumer,
+        ),
         *(celery_task, celery_chain, batch_job, django_command),
     )
 }
@@ -213,7 +234,7 @@ POSTGRES_CHECKS: dict[str, Check] = {
     check.__name__: check
     for check in (
         *(postgres_guard, postgres_fencing, postgres_reports, row_lock, version_column),
-        *(idempotency_key, django_atomic_requests, django_postgres_command),
+        *(idempotency_key, pay_once, django_atomic_requests, django_postgres_command),
     )
 }
 

@@ -36,6 +36,7 @@ MAKERS: dict[str, Callable[[Redisson], Any]] = {
     "fenced lock": lambda client: client.get_fenced_lock("k"),
     "fair lock": lambda client: client.get_fair_lock("k"),
     "election": lambda client: candidate_of(client.get_election("k")),
+    "once": lambda client: client.get_once("k"),
     "read lock": lambda client: client.get_read_write_lock("k").read_lock(),
     "write lock": lambda client: client.get_read_write_lock("k").write_lock(),
     "semaphore": lambda client: client.get_semaphore("k", 1),
@@ -77,7 +78,7 @@ async def test_a_hold_is_a_child_of_the_span_of_its_task(
         "redisson_py.owner": lease.owner,
         "redisson_py.hold.outcome": "released",
     }
-    if kind in ("fenced lock", "election"):
+    if kind in ("fenced lock", "election", "once"):
         expected["redisson_py.token"] = lease.token
     assert dict(span.attributes or {}) == expected
     # Members of a composite lock have spans of their own, of the same parent.
@@ -166,6 +167,26 @@ async def test_a_term_and_the_wait_for_it_but_no_look_at_the_leader(
     assert (spans[1].attributes or {})["redisson_py.token"] == leadership.token
     assert not [span for span in spans if "host" in repr(span.to_json())]
     assert telemetry.total("hold.duration", kind="election", hold__outcome="released") == 1
+
+
+async def test_what_was_done_meanwhile_is_waited_for_and_not_held(
+    client: Redisson, clients: ClientFactory, telemetry: Telemetry, redis: Redis
+) -> None:
+    """The result is not told: it may be secret."""
+    async with clients().get_once("k") as running:
+        with telemetry.current("waits") as waits:
+            waiting = asyncio.create_task(client.get_once("k").run(lambda: "mine"))
+            await until(lambda: telemetry.total("wait.active", kind="once") == 1)
+            await running.complete("secret")
+            assert await waiting == "secret"
+        # Who asks later does not wait.
+        assert await client.get_once("k").run(lambda: "mine") == "secret"
+    (wait,) = telemetry.ours()
+    assert (wait.name, parent(wait)) == ("wait once", waits)
+    assert telemetry.total("wait.active", kind="once") == 0
+    assert telemetry.total("hold.active", kind="once") == 0
+    assert "secret" not in repr(wait.to_json())
+    assert outcome(wait) == "granted"
 
 
 async def test_the_span_of_each_entry_ends_with_its_own_release(

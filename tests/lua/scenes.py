@@ -22,6 +22,7 @@ from tests.support.scripts.expirable import ExpirableScripts
 from tests.support.scripts.fair import FairScripts
 from tests.support.scripts.latch import LatchScripts
 from tests.support.scripts.lock import LockScripts
+from tests.support.scripts.once import OnceScripts
 from tests.support.scripts.permits import SemaphoreScripts
 from tests.support.scripts.rate_limiter import RateLimiterScripts
 from tests.support.scripts.read_write import LONG, ReadWriteScripts
@@ -297,6 +298,23 @@ _RATE_LIMITER: dict[str, Callable[[RateLimiterScripts], Calls]] = {
     "rate of none": lambda k: (k.set(replaces=0),),
     "delete": lambda k: (k.set(), k.acquire((W, 2)), k.delete()),
 }
+_ONCE: dict[str, Callable[[OnceScripts], Calls]] = {
+    "first acquire": lambda k: (k.enter(A),),
+    "acquire again": lambda k: (k.enter(A), k.enter(A)),
+    "busy": lambda k: (k.enter(A), k.enter(B)),
+    "acquire of what is done": lambda k: (k.enter(A), k.complete(A), k.enter(B)),
+    "completion": lambda k: (k.enter(A), k.complete(A)),
+    "second completion": lambda k: (k.enter(A), k.complete(A), k.complete(A)),
+    "completion of what is not run": lambda k: (k.complete(A),),
+    "release of what is done": lambda k: (k.enter(A), k.complete(A), k.release(A)),
+    "renewal": lambda k: (
+        k.enter(A),
+        k.renew_fenced(A, LONG, **IDLE),
+    ),
+    "forget": lambda k: (k.enter(A), k.complete(A), k.forget()),
+    "forget of nothing": lambda k: (k.forget(),),
+    "inspect": lambda k: (k.enter(A), k.complete(A), k.look()),
+}
 _KINDS: list[tuple[str, Callable[[Scripts], Any], dict[str, Callable[[Any], Calls]]]] = [
     *((kind, make, _LOCK) for kind, make in LOCKS.items()),
     ("plain", LockScripts, _PLAIN),
@@ -314,6 +332,7 @@ _KINDS: list[tuple[str, Callable[[Scripts], Any], dict[str, Callable[[Any], Call
     ("latch", LatchScripts, _LATCH),
     ("barrier", BarrierScripts, _BARRIER),
     ("rate limiter", RateLimiterScripts, _RATE_LIMITER),
+    ("once", OnceScripts, _ONCE),
 ]
 SCENES: dict[str, Callable[[Scripts], Calls]] = {
     f"{kind}: {name}": lambda scripts, make=make, scene=scene: scene(make(scripts))  # type: ignore[misc]

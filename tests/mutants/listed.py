@@ -20,6 +20,7 @@ from tests.mutants.listed_handing_over import HANDING_OVER
 from tests.mutants.listed_holds import HOLDS
 from tests.mutants.listed_jepsen import JEPSEN
 from tests.mutants.listed_min_hold import MIN_HOLD
+from tests.mutants.listed_once import ONCE
 from tests.mutants.listed_plain import PLAIN
 from tests.mutants.listed_rates import RATES
 from tests.mutants.listed_read_write_queue import READ_WRITE_QUEUE
@@ -329,6 +330,38 @@ MUTANTS = (
         ("tests/lua/test_barrier_expiry_scripts.py",),
         jepsen=Attack("leaks", "barrier", ("kill",), limit=120),
     ),
+    Mutant(
+        "a latch that was set with an end has none",
+        "an abandoned latch does not stay in Redis",
+        "lua/latch/try_set_count.lua",
+        "if reply == 1 and expire_ms > 0 then",
+        "if reply == 1 and expire_ms < 0 then",
+        ("tests/lua/test_latch_scripts.py",),
+    ),
+    Mutant(
+        "a repetition sets a latch that has ended meanwhile",
+        "each call takes effect once, and the repetition gets the first answer",
+        "lua/latch/try_set_count.lua",
+        "if seen then",
+        "if seen and left then",
+        ("tests/lua/test_latch_scripts.py",),
+    ),
+    Mutant(
+        "who waits for a latch does not know when it ends",
+        "waiters are released at the end of a latch, of which nobody sends a message",
+        "redisson_py/barriers/latch.py",
+        "return Busy(retry_in=ends_in)",
+        "return Busy(retry_in=None)",
+        ("tests/primitives/test_latch_waiting.py",),
+    ),
+    Mutant(
+        "any number of milliseconds is the end of a latch",
+        "a time that makes no sense is refused before anything is sent",
+        "redisson_py/barriers/latch.py",
+        'None if expire_in is None else check_lease_time(expire_in, "expire_in")',
+        "None if expire_in is None else float(expire_in)",
+        ("tests/primitives/test_latch.py",),
+    ),
     *HOLDS,
     *HANDING_OVER,
     *MIN_HOLD,
@@ -345,6 +378,7 @@ MUTANTS = (
     *STORES,
     *ETCD,
     *ELECTIONS,
+    *ONCE,
     *ZOOKEEPER,
     *COMPOSITE,
     *JEPSEN,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.mutants.mutant import Mutant
+from tests.mutants.mutant import Attack, Mutant
 
 _BOTH_HALVES = "redisson_py/_engine/handing_over.py"
 _TEXT = "redisson_py/_engine/handed_over.py"
@@ -19,6 +19,17 @@ HANDING_OVER = (
         "redis.call('HDEL', lock, giver)\n",
         "",
         (_SCRIPTS,),
+    ),
+    Mutant(
+        "two adopters have one hold",
+        "each hold is adopted at most once",
+        _ADOPT,
+        "redis.call('SET', adopted, owner, 'PX', string.format('%.0f', adopted_ms))\n"
+        "redis.call('HINCRBY', lock, owner, 1)\n"
+        "redis.call('HDEL', lock, giver)\n",
+        "redis.call('HINCRBY', lock, owner, 1)\n",
+        (_SCRIPTS,),
+        jepsen=Attack("adoption", "adopted", seconds=3),
     ),
     Mutant(
         "nothing says that a hold was adopted",

@@ -40,7 +40,7 @@ MIN_HOLD = (
         _OWNERSHIP,
         "            elif hold.stays_taken(now()) is not None:\n",
         "            elif hold.taken_until < 0:\n",
-        (f"{_BLOCKS}::test_an_extension_ends_the_body_and_not_the_time",),
+        (f"{_BLOCKS}::test_it_counts_from_the_grant_however_late_that_is_heard",),
     ),
     Mutant(
         "an extension leaves the server no time for the rest of min_hold",
@@ -134,12 +134,23 @@ MIN_HOLD = (
         (f"{_BLOCKS}::test_a_shorter_time_than_the_lease_wakes_who_sleeps_until_its_end",),
     ),
     Mutant(
-        "a lock of several leaves its later members free",
+        "a lock of several leaves its members free",
+        "a min_hold of a composite is one of each member",
+        "redisson_py/composite/_hold.py",
+        "            member._keep_taken(moment)\n",
+        "            pass\n",
+        (f"{_BLOCKS}::test_left_early_the_name_stays_taken_and_nobody_holds_it",),
+    ),
+    Mutant(
+        "a lock of several leaves members free that joined it late",
         "a min_hold of a composite is one of each member",
         "redisson_py/composite/_hold.py",
         "            member._keep_taken(self._taken_until)\n",
         "            pass\n",
-        (_BLOCKS,),
+        (
+            "tests/primitives/test_red_lock.py"
+            "::test_of_a_member_that_joins_late_the_name_stays_taken_too",
+        ),
     ),
     Mutant(
         "redisson-py run forgets --min-hold",

@@ -20,7 +20,10 @@ SHARED = (
         _SQL,
         """                    AND NOT EXISTS (SELECT FROM ahead WHERE {_is("mode", "w")})""",
         "",
-        ("tests/stores/test_read_write.py::test_a_reader_behind_a_waiting_writer_waits",),
+        (
+            "tests/stores/test_read_write.py::test_a_reader_behind_a_waiting_writer_waits",
+            "tests/stores/postgres/test_shared_record.py::test_few_among_many_do_not_starve[w]",
+        ),
     ),
     Mutant(
         "who wants few permits overtakes who wants many",
@@ -134,15 +137,7 @@ SHARED = (
         ),
     ),
     Mutant(
-        "a reader overtakes a writer that waits, by the record",
-        "readers that never stop do not starve a writer",
-        _SQL,
-        """                    AND NOT EXISTS (SELECT FROM ahead WHERE {_is("mode", "w")})""",
-        "",
-        ("tests/stores/postgres/test_shared_record.py::test_few_among_many_do_not_starve[w]",),
-    ),
-    Mutant(
-        "a writer is let in beside readers",
+        "a writer of PostgreSQL is let in beside readers",
         "nobody is let in who must not, under attack",
         _SQL,
         "NOT EXISTS (SELECT FROM hold) AND NOT EXISTS (SELECT FROM ahead)",

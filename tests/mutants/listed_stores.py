@@ -319,7 +319,7 @@ STORES = (
         "a guard outside of a transaction",
         "a guard that protects nothing is refused",
         _SYNC_GUARDING,
-        "if not _finds(cursor, _IN_TRANSACTION, call=call):",
+        "if _find(cursor, _IN_TRANSACTION, call=call) is None:",
         "if False:",
         (f"{_SYNC_GUARD}::test_outside_of_a_transaction_it_is_refused",),
     ),
@@ -327,8 +327,8 @@ STORES = (
         "a guard in a thread that any lease passes",
         "a holder that lost its lease writes nothing",
         _SYNC_GUARDING,
-        'if asking is None or not _ask(connection, [asking], "guard"):',
         'if asking is None or _ask(connection, [asking], "guard") is None:',
+        'if asking is None or _ask(connection, [asking], "guard") is asking:',
         (f"{_SYNC_GUARD}::test_a_lease_that_is_gone_is_not_guarded",),
     ),
     Mutant(

@@ -312,3 +312,20 @@ async def test_a_member_that_joins_late_ends_with_the_others(fleet: Fleet) -> No
     assert lease._loss().reason == "ended"
     # Released, and not left to a lease of 30 seconds.
     await until_async(fleet.everything_free)
+
+
+@pytest.mark.more
+async def test_of_a_member_that_joins_late_the_name_stays_taken_too(fleet: Fleet) -> None:
+    lock = fleet.red_lock(3)
+    async with lock:
+        await until_executed(lock)
+    await fleet.servers[2].pause()
+    async with lock.hold(min_hold=300) as lease:
+        assert isinstance(lease, CompositeLease)
+        await fleet.servers[2].resume()
+        await until(lambda: len(lease.held_members) == 3)
+    await until_executed(lock)
+    assert await fleet.held() == 3
+    assert await lock.try_acquire() is None
+    assert await lock.force_release()
+    await until_async(fleet.everything_free)

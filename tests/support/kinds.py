@@ -54,6 +54,8 @@ class Kind:
             until then, and can rely on no more than one renewal.
         fenced: Whether its leases have a fencing token.
         stay_taken: Whether a block may have a `min_hold`.
+        decorates: Whether it may stand above a function.
+        stored_as: The key of its holders in Redis, with `{}` for its name.
         shown: What another client sees in place of the owner, if the store does not keep that.
     """
 
@@ -73,7 +75,13 @@ class Kind:
     ends_leases: bool = True
     fenced: bool = False
     stay_taken: bool = True
+    decorates: bool = True
+    stored_as: str = "{}"
     shown: str = ""
+
+    def key(self, name: str = "k") -> str:
+        """Return the key of the holders of a name in Redis."""
+        return self.stored_as.format(name)
 
     def one(self, client: Client, name: str = "") -> Any:
         """Return one of this kind, of one permit if it has permits, on the server of a client."""
@@ -97,7 +105,7 @@ class Kind:
 
     async def owners(self, redis: Redis, name: str = "k") -> dict[str, int]:
         """Return the hold count of each owner of a lock, as the server has it."""
-        found: Any = await redis.hgetall(name)
+        found: Any = await redis.hgetall(self.key(name))
         return {
             name.decode().removesuffix(self.suffix): int(count)
             for name, count in found.items()
@@ -218,6 +226,20 @@ STORE_KINDS: dict[str, Kind] = {
         stay_taken=False,
     ),
 }
+#: What is done once, as the lock of who runs it. Cancellation and lost answers have tests of their
+#: own, which also know of its record.
+ONCE_KINDS: dict[str, Kind] = {
+    "once": Kind(
+        lambda clients, name, _: clients[0].get_once(name),
+        reentrant=False,
+        passes=False,
+        fenced=True,
+        stay_taken=False,
+        decorates=False,
+        stored_as="redisson_py:once:{{{}}}",
+    ),
+}
+ONCE_KINDS["once_in_postgres"] = replace(ONCE_KINDS["once"], store="postgres")
 STORES = ["redis", *dict.fromkeys(kind.store for kind in STORE_KINDS.values())]
 
 #: Both permits at once: the number of permits that a call takes is not that of their holders.

@@ -28,7 +28,7 @@ from redisson_py._cli.status import answer, asynchronous, json_option
 NOTHING = 1
 
 #: What holders are called, where they are no holders.
-_HOLDER: dict[Kind, str] = {"barrier": "waits", "election": "leader"}
+_HOLDER: dict[Kind, str] = {"barrier": "waits", "election": "leader", "once": "runs"}
 #: The most characters that are shown of what a leader published.
 _LONGEST_VALUE = 200
 

@@ -37,6 +37,7 @@ _LISTED = 10
 _LOCKS: tuple[Kind, ...] = (
     *("lock", "fair-lock", "fenced-lock", "read-write-lock"),
     "election",
+    "once",
 )
 
 
@@ -104,6 +105,8 @@ def _not_freed(name: str, as_json: bool, why: str) -> NoReturn:
 def _freed(lock: Found) -> str:
     if lock.kind == "election":
         return "its leader was deposed"
+    if lock.kind == "once":
+        return "who ran it has lost it; the next one runs it"
     return f"the {words(lock.kind)} is free now"
 
 
@@ -155,8 +158,8 @@ def _visit(
 def _held(found: list[Found], kind: Kind | None) -> Found | None:
     """Return the lock that is held, if it may be of the kind that the user says."""
     for each in found:
-        if each.is_lock and each.holders_total:
-            return each.as_kind(kind)
+        if each.is_lock and each.holders_total and (lock := each.as_kind(kind)):
+            return lock
     return None
 
 
@@ -180,6 +183,8 @@ def _handle(client: Redisson, name: str | bytes, found: Found) -> LockLike:
             return client.get_fenced_lock(name)
         case "election":
             return candidate_of(client.get_election(name))
+        case "once":
+            return client.get_once(name)
         case "read-write-lock":
             both = client.get_read_write_lock(name)
             writes = any(holder.mode == "write" for holder in found.holders)

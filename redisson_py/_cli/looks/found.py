@@ -17,6 +17,7 @@ Kind = Literal[
     "fenced-lock",
     "read-write-lock",
     "election",
+    "once",
     "semaphore",
     "permit-expirable-semaphore",
     "latch",
@@ -31,6 +32,7 @@ KINDS: tuple[Kind, ...] = (
     "fenced-lock",
     "read-write-lock",
     "election",
+    "once",
     "semaphore",
     "permit-expirable-semaphore",
     "latch",
@@ -121,6 +123,7 @@ class Found:
             left, None if each client has its own.
         parties: The number of parties of a barrier's round; None if nobody waits there.
         broken: Whether a barrier is broken; None for everything else.
+        kept: Seconds for which the record stays that something is done once; None: it is not done.
         rate: The units of a rate limiter, and `per` the seconds in which that many are admitted.
         keys: The keys it has.
     """
@@ -139,14 +142,15 @@ class Found:
     available: int | None = None
     parties: int | None = None
     broken: bool | None = None
+    kept: float | None = None
     rate: int | None = None
     per: float | None = None
     keys: tuple[bytes, ...] = ()
 
     @property
     def is_lock(self) -> bool:
-        """Whether this is a lock of any kind, or an election, whose leader holds one."""
-        return self.kind.endswith("lock") or self.kind == "election"
+        """Whether this is a lock of any kind, or something whose holder has one of its own."""
+        return self.kind.endswith("lock") or self.kind in ("election", "once")
 
     @property
     def waited(self) -> float | None:
@@ -196,6 +200,7 @@ class Found:
             "available": self.available,
             "parties": self.parties,
             "broken": self.broken,
+            "kept": json_seconds(self.kept),
             "rate": self.rate,
             "per": self.per,
             "keys": [text(key) for key in self.keys],
@@ -254,6 +259,10 @@ def summary(found: Found) -> str:
             return found.holders[0].state if found.holders else "free"
         case "election":
             return "led" if found.holders_total else "no leader"
+        case "once" if found.kept is not None:
+            return f"done, kept for {left(found.kept)}"
+        case "once":
+            return "runs" if found.holders_total else "not done"
         case "read-write-lock":
             writes = any(holder.mode == "write" for holder in found.holders)
             readers = found.holders_total - writes

@@ -20,15 +20,19 @@ from redisson_py._redis.commands.election import BESIDE_OWNER
 #: COUNT of each SCAN: how many keys the server passes over without serving others.
 SCAN_COUNT = 500
 
-Family = Literal["lock", "semaphore", "permits", "barrier", "rate limiter"]
+Family = Literal["lock", "semaphore", "permits", "barrier", "rate limiter", "once"]
 """What shares keys: `permits` are those of a permit-expirable semaphore."""
 FAMILIES: tuple[Family, ...] = get_args(Family)
 
 _OWNER = re.compile(rb"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}:\d+(:write|:kept)?")
 #: A pattern that does not end within brackets or with a backslash.
 _CLOSED = re.compile(rb"(?:\\.|\[(?:\\.|[^\]\\])*\]|[^\\\[])*", re.DOTALL)
+_REDISSON_PY = b":redisson_py:"
 _PREFIXES: dict[bytes, Family] = {b"redisson_lock_timeout:": "lock"}
 _CLIENTS = b":redisson_py:clients"
+#: Where a run has its keys; those that end so are no locks, and are there for all that is done.
+_ONCE = b"redisson_py:once:"
+_BESIDE_RUN = (b"}:record", b"}:token")
 _SUFFIXES: dict[bytes, Family] = {
     # Before that of a rate limiter, which it ends with.
     b":redisson_py:permits": "semaphore",
@@ -106,6 +110,10 @@ def glob(pattern: bytes) -> re.Pattern[bytes]:
 
 def resource_of(key: bytes) -> Resource | None:
     """Return the resource that a derived key belongs to; None for any other key."""
+    if key.startswith(_ONCE):
+        tagged = key.removeprefix(_ONCE)
+        beside = tagged.endswith(_BESIDE_RUN) or _REDISSON_PY in tagged
+        return None if beside else Resource(_without_braces(tagged), "once")
     for start, family in _PREFIXES.items():
         if key.startswith(start):
             return Resource(_without_braces(key.removeprefix(start)), family)
@@ -173,7 +181,11 @@ async def resources(
 
 async def _locks(asker: Asker, keys: Iterable[bytes], names: Names) -> list[Resource]:
     """Return the locks among hashes; what the user may not read is no name of theirs."""
-    maybe = [key for key in keys if b":redisson_py:" not in key and names.name(key) is not None]
+    maybe = [
+        key
+        for key in keys
+        if _REDISSON_PY not in key and not key.startswith(_ONCE) and names.name(key) is not None
+    ]
     fields = await asker.ask_all([_one_field(key) for key in maybe])
     for field in fields:
         if isinstance(field, ScriptError) and "to run the" in str(field):

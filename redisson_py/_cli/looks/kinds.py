@@ -29,6 +29,7 @@ from redisson_py._cli.looks.replies import (
 )
 from redisson_py._redis.commands.client_queue import client_of
 from redisson_py._redis.commands.election import BESIDE_OWNER
+from redisson_py._redis.commands.once import OnceCommands
 from redisson_py._redis.commands.permit_expirable_semaphore import owner_of
 from redisson_py._redis.commands.rate_limiter import RateLimiterCommands
 from redisson_py._redis.commands.read_write_lock import WRITE_SUFFIX
@@ -132,6 +133,8 @@ class Looker:
                 return self._barrier(resource.key)
             case "rate limiter":
                 return self._rate_limiter(resource.key)
+            case "once":
+                return self._once(resource.key)
 
     def _found(self, key: bytes, kind: Kind, **details: Any) -> Found:
         return Found(text(key.removeprefix(self._asker.prefix.encode())), key, kind, **details)
@@ -371,6 +374,41 @@ class Looker:
             per=interval_ms / 1000,
             channel=_keys.rate_channel(key),
             keys=keys,
+        )
+
+    def _once(self, key: bytes) -> Look:
+        commands = OnceCommands(_keys.once(key), 1)
+        lock, record, token_key = commands.keys
+        scanned, lock_left, record_left, token = yield [
+            (key, "HSCAN", lock, 0, "COUNT", self._listed + 1),
+            (key, "PTTL", lock),
+            (key, "PTTL", record),
+            (key, "GET", token_key),
+        ]
+        _, flat = scanned or (b"0", [])
+        fields: dict[bytes, bytes] = dict(zip(flat[::2], flat[1::2], strict=True))
+        if not all(is_owner(field) for field in fields):
+            return None
+        lease, kept = seconds(lock_left), seconds(record_left)
+        there, done = fields and lease >= 0, kept >= 0
+        parties = yield from alive.holding(
+            lock, list(holders(fields, None, lease) if there else ())
+        )
+        if not (there or done or token):
+            return None
+        return self._found(
+            key,
+            "once",
+            holders=tuple(parties[: self._listed]),
+            holders_total=len(parties),
+            channel=commands.channel,
+            token=integer(token),
+            kept=kept if done else None,
+            keys=(
+                *([lock] if there else []),
+                *([record] if done else []),
+                *([token_key] if token else []),
+            ),
         )
 
     async def _described(self, found: list[Found]) -> list[Found]:

@@ -18,6 +18,7 @@ from redisson_py._redis.commands.request import (
 )
 from redisson_py._redis.scripts import source
 from redisson_py._redis.scripts.shapes import array, text, whole
+from redisson_py._redis.scripts.source import Script
 
 _CODE_AND_NUMBER = array(whole(-3, 1), whole(-1))
 _DONE = array(whole(2, 2), whole(0), text, text)
@@ -41,6 +42,8 @@ class OnceCommands(FencedLockCommands):
 
     kind = hold_kind = "once"
     acquire_script = ACQUIRE
+    # Who comes later must not wait for a name that is taken and done.
+    leave_taken_script: Script | None = None
     tokens = 1
 
     @property

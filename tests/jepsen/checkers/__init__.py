@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.jepsen.checkers.adoption import adoption
 from tests.jepsen.checkers.endings import leaks, no_deadlock, no_unexpected_error
 from tests.jepsen.checkers.exclusion import (
     hold_count,
@@ -22,6 +23,7 @@ from tests.jepsen.checkers.verdict import Checker
 CHECKERS: dict[str, Checker] = {
     "mutual exclusion": mutual_exclusion,
     "fencing": fencing,
+    "adoption": adoption,
     "referee": referee,
     "hold count": hold_count,
     "semaphore capacity": semaphore_capacity,

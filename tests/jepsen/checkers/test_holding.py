@@ -158,6 +158,23 @@ def test_tokens_are_unique_and_grow() -> None:
     assert not judge("fencing", *GRANTS, late, broken=frozenset({"data"})).ok
 
 
+def test_a_hold_is_adopted_once_and_with_its_token() -> None:
+    giver, adopter = acquire("a", 0, 10, fence=5), acquire("b", 20, 30, fence=5, value="a")
+    again = acquire("c", 40, 50, fence=5, value="b")
+    for checker in ("adoption", "fencing"):
+        fine(checker, giver, adopter, again, acquire("d", 60, 70, fence=6))
+    other = acquire("c", 15, 50, fence=5, value="a")
+    shown = broken("adoption", "two have adopted one hold of x", giver, adopter, other)
+    assert {each.rid for each in shown} == {"b", "c"}
+    refused = acquire("c", 15, 50, fence=None, value="a", out="fail")
+    fine("adoption", giver, adopter, refused)
+    rule = "an adopter of x has another token than its giver"
+    broken("adoption", rule, giver, acquire("b", 20, 30, fence=6, value="a"))
+    # Somebody who came in between has a greater token.
+    between = acquire("d", 12, 15, fence=6)
+    broken("fencing", "a later grant of x has a smaller token", giver, between, adopter)
+
+
 def step(word: str, moment: int, rid: str, **facts: Any) -> Op:
     """Return a step that the resource saw."""
     return op(word, moment, moment, rid, process="resource", **facts)

@@ -25,6 +25,7 @@ def counter_and_clock_lost(broken: frozenset[str]) -> bool:
 def fencing(history: History, facts: Facts) -> Verdict:
     """Tokens are unique, grow in real-time order, and stay the same when a task re-enters.
 
+    Of a hold that was handed over, the adopter has the giver's: see `adoption`.
     Each grant of an object whose name begins with `fenced` or `election` must have one. A hold that
     was passed on inside a process has a token of when Redis granted it: if Redis lost it since,
     that is all its tokens promise (`FencedLock`).
@@ -36,7 +37,7 @@ def fencing(history: History, facts: Facts) -> Verdict:
         grants = [op for op in ops if op.out == "ok" and op.fence is not None]
         looked_at += len(grants)
         found += _without(obj, ops)
-        found += _repeated(obj, grants)
+        found += _repeated(obj, [op for op in grants if op.value is None])
         found += _backwards(obj, grants, _asked(ops) if lossy else {})
     for (obj, _), ops in by_use(history, "acquire", "reenter").items():
         grant = granted(ops)

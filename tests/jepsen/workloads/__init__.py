@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.jepsen import older
 from tests.jepsen.workloads import (
+    adopted,
     churn,
     composite,
     elections,
@@ -32,6 +33,7 @@ WORKLOADS: dict[str, Workload] = {
             handed,
             leases,
             elections,
+            adopted,
         ),
     )
     for each in vars(module).values()
