@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("redisson_py")
 
+#: Seconds for which a client that closes tries to reach a server that did not get its releases.
+_RECONNECT_SECONDS = 1.0
+
 
 class RedisConnections:
     """Makes the streams of a client, for `ClientLife`.
@@ -172,6 +175,10 @@ class RedisConnections:
         # The PING is answered after all releases, unless the connection breaks.
         pings = [stream.ping().future for stream in self.router.streams() if stream.ready]
         await wait_for_all(pings, seconds)
+        # Then they go out with the next connection, if the first attempt to open one succeeds.
+        broken = [each for each in self.router.streams() if not (each.ready or each.idle)]
+        again = [each.ping_again(_RECONNECT_SECONDS).future for each in broken]
+        await wait_for_all(again, _RECONNECT_SECONDS)
 
     async def close(self) -> None:
         """Fail what is under way, and close every stream."""

@@ -34,6 +34,23 @@ from tests.support.waiting import until, until_async
 SINGLE = [name for name in DISTINCT if KINDS[name].servers == 1]
 
 
+@pytest.mark.parametrize("name", SINGLE)
+async def test_what_is_held_is_released_although_the_connection_has_broken(
+    clients: ClientFactory, proxy: ProxyFactory, name: str
+) -> None:
+    """The client learns of that after it has sent its releases, or just before."""
+    client, kind, link = clients(), KINDS[name], await proxy()
+    for notices in (False, True):
+        behind = clients(link.url)
+        await kind.one(behind).acquire()
+        link.cut()
+        if notices:
+            await until(lambda behind=behind: not behind._router.stream_for(b"k").ready)  # type: ignore[misc]
+        await behind.aclose()
+        async with kind.one(client).hold(timeout=0):
+            pass
+
+
 @pytest.mark.parametrize("on_lost", ["raise", "cancel"])
 @pytest.mark.parametrize("name", SINGLE)
 async def test_a_block_whose_client_closes_raises_lease_lost(

@@ -317,4 +317,23 @@ HOLDS = (
         "elif False:",
         ("tests/unit/test_lost_for_good.py",),
     ),
+    Mutant(
+        "a client that closes does not wait for a connection for its releases",
+        "aclose releases what is still held, also if the connection has just broken",
+        "redisson_py/_redis/connections.py",
+        "        await wait_for_all(again, _RECONNECT_SECONDS)\n",
+        "",
+        (
+            "tests/lifecycle/test_closing.py"
+            "::test_what_is_held_is_released_although_the_connection_has_broken",
+        ),
+    ),
+    Mutant(
+        "a second complete with another result succeeds",
+        "a block completes it once, and its result is that of all",
+        "redisson_py/locks/once.py",
+        "            await self._leave()\n        self._check_recorded(result)\n",
+        "            await self._leave()\n",
+        ("tests/faults/test_lost_replies_once.py",),
+    ),
 )

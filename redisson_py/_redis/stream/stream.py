@@ -344,6 +344,17 @@ class Stream:
         call.future.add_done_callback(self._said_hello)
         return call
 
+    def ping_again(self, seconds: float) -> Call:
+        """Send PING with the next connection, behind all that waits for it.
+
+        It fails with the first attempt to connect that fails.
+        """
+        call = Call(("PING",), loop_time() + seconds)
+        call.fails_fast = True
+        # Who waits for it takes no answer: this keeps asyncio from logging.
+        call.future.add_done_callback(lambda done: done.cancelled() or done.exception())
+        return self.send(call)
+
     def _said_hello(self, done: Future[object]) -> None:
         """Give the connection up if a server that was a master no longer is one."""
         if not done.cancelled() and done.exception() is None and not is_master(done.result()):
