@@ -125,9 +125,7 @@ async def test_a_guard_outside_of_a_transaction_is_refused(server: PostgresServe
         hold = await granted(store, "outside", "a:01")
         with pytest.raises(RuntimeError, match=r"connection\.transaction"):
             await store.guard(raw, "outside", "a:01", hold.token)
-        with pytest.raises(
-            TypeError, match=r"a connection of asyncpg, not builtins\.str"
-        ):
+        with pytest.raises(TypeError, match=r"a connection of asyncpg, not builtins\.str"):
             await store.guard(server.url, "outside", "a:01", hold.token)
 
 
