@@ -358,7 +358,6 @@ class _Observation:
     """
 
     head_start = None
-    listens_first = False
     heard_busy_at = 0.0
 
     def __init__(self, context: Context, look: Look) -> None:
@@ -371,6 +370,11 @@ class _Observation:
     def wakes(self) -> Wakes:
         """Every message wakes all."""
         return wakes_everybody
+
+    @property
+    def listens_first(self) -> bool:
+        """Whether it has returned a state: then it will hardly find another one at once."""
+        return self._news is not None
 
     async def run(self, deadline: float | None) -> _News | Busy:
         """Return the present state, unless it was returned before."""
