@@ -272,7 +272,7 @@ class RateLimiter(AsyncOnly):
             self._first = limit
 
     async def _set(self, limit: Limit, *, replaces: bool) -> bool:
-        reply = await self._receipts.run(self._commands.set(limit, replaces=replaces))
+        reply = await self._receipts.run(self._asking.set(limit, replaces=replaces))
         return commands.is_done(reply)
 
     async def rate(self) -> RateLimit | None:
@@ -301,7 +301,7 @@ class RateLimiter(AsyncOnly):
         Those that wait ask again at once: they set the rate again if their object has one, and get
         an error if not. A cancelled call is carried out. Errors are those of `try_set_rate`.
         """
-        return commands.is_done(await self._receipts.run(self._commands.delete()))
+        return commands.is_done(await self._receipts.run(self._asking.delete()))
 
     async def inspect(self) -> RateLimiterSnapshot:
         """Return a snapshot of the limiter, for people. Decide nothing from it."""

@@ -152,4 +152,12 @@ RATES = (
         "                pass\n",
         (_PROMISES,),
     ),
+    Mutant(
+        "a new rate resets the units that a client had before it was opened again",
+        "what was taken before set_rate does not count any more",
+        _LIMITER,
+        "self._receipts.run(self._asking.set(limit, replaces=replaces))",
+        "self._receipts.run(self._commands.set(limit, replaces=replaces))",
+        (f"{_PROMISES}::TestRates::test_a_client_that_was_opened_again_resets_what_it_has_now",),
+    ),
 )

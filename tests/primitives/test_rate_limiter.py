@@ -248,6 +248,23 @@ class TestRates:
         # What a client that has gone leaves ends by itself.
         assert all([await redis.pttl(key) > LONG * 1000 for key in own])
 
+    async def test_a_client_that_was_opened_again_resets_what_it_has_now(
+        self, clients: ClientFactory
+    ) -> None:
+        client = clients()
+        async with client:
+            set_later, deleted_later = (
+                client.get_rate_limiter("k", 3, LONG, per_client=True) for _ in range(2)
+            )
+        async with client:
+            used = client.get_rate_limiter("k", 3, LONG, per_client=True)
+            await used.acquire(3)
+            await set_later.set_rate(3, LONG)
+            assert await used.available() == 3
+            await used.acquire(3)
+            assert await deleted_later.delete()
+            assert await used.available() == 3
+
 
 class TestInputs:
     @pytest.mark.parametrize(
