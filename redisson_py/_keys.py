@@ -76,8 +76,17 @@ def fencing_token(key: bytes) -> bytes:
 
 
 def once(key: bytes) -> bytes:
-    """Return the lock of who runs the once-only job at `key`; its other keys are made from it."""
-    return prefixed(b"redisson_py:once", key)
+    """Return the lock of who runs the once-only job at `key`; its other keys are made from it.
+
+    Names may come from outside, as idempotency keys do: `a` and `{a}` have different locks, unlike
+    derived keys of Redisson.
+    """
+    return prefixed(b"redisson_py:once:" if b"{" in key else b"redisson_py:once", key)
+
+
+def once_record(lock: bytes) -> bytes:
+    """Return the record that the once-only job with this lock is done; no name has it as lock."""
+    return prefixed(b"redisson_py:record", lock)
 
 
 def tombstone(key: bytes, owner: Name) -> bytes:

@@ -52,9 +52,13 @@ def bytes_of(value: str | bytes) -> bytes:
 
     Raises:
         TypeError: It is neither str nor bytes.
+        ValueError: It is no valid text.
     """
     if isinstance(value, str):
-        return value.encode()
+        try:
+            return value.encode()
+        except UnicodeEncodeError as error:
+            raise ValueError(f"value is not valid text: {error.reason}") from None
     if isinstance(value, bytes):
         return value
     raise TypeError(f"value must be str or bytes, not {type(value).__name__}")
@@ -102,6 +106,7 @@ class Leadership(FencedLease):
             BackendError: It refused, for example, in etcd, a value of more than 1.5 MiB.
             ClientClosedError: The client was closed.
             TypeError: The value is neither str nor bytes.
+            ValueError: It is no valid text. Nothing was sent.
         """
         data = bytes_of(value)
         self._refuse_released()
@@ -245,7 +250,7 @@ class Election(ProcessBound):
 
         Raises:
             TypeError: The value is neither str nor bytes, or a time is none.
-            ValueError: A time is out of range.
+            ValueError: A time is out of range, or the value is no valid text.
         """
         return self._candidate(bytes_of(value)).hold(timeout=timeout, max_hold=max_hold)
 
@@ -270,7 +275,8 @@ class Election(ProcessBound):
             BackendError: The server refused.
             ClientClosedError: The client was closed.
             TypeError: The value is neither str nor bytes, or the timeout is no time.
-            ValueError: The timeout is negative or NaN; nothing was sent.
+            ValueError: The timeout is negative or NaN, or the value is no valid text; nothing was
+                sent.
         """
         return await self._candidate(bytes_of(value)).acquire(timeout=timeout)
 
@@ -352,7 +358,6 @@ class _Observation:
     """
 
     head_start = None
-    listens_first = False
     heard_busy_at = 0.0
 
     def __init__(self, context: Context, look: Look) -> None:
@@ -365,6 +370,11 @@ class _Observation:
     def wakes(self) -> Wakes:
         """Every message wakes all."""
         return wakes_everybody
+
+    @property
+    def listens_first(self) -> bool:
+        """Whether it has returned a state: then it will hardly find another one at once."""
+        return self._news is not None
 
     async def run(self, deadline: float | None) -> _News | Busy:
         """Return the present state, unless it was returned before."""

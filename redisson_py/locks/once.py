@@ -114,6 +114,10 @@ class OnceLease(FencedLease):
         #: It was completed in a transaction of the user's, which may be rolled back.
         self._in_transaction = False
 
+    def __repr__(self) -> str:
+        held = super().__repr__()
+        return f"<{type(self).__name__} of {self._hold.ownership!r}: done>" if self.done else held
+
     @property
     def done(self) -> bool:
         """Whether it is done: before this block, or by `complete` in it. No I/O."""

@@ -190,7 +190,7 @@ class RateLimiter(AsyncOnly):
         if not admission:
             raise AcquireTimeoutError(
                 f"{self.kind} {self._name!r} admitted no {n} more{within(check_timeout(timeout))};"
-                f" retry in {admission.retry_after:.3g} s"
+                f" retry in {admission.retry_after:.3f} s"
             )
         return admission
 

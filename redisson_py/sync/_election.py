@@ -94,7 +94,7 @@ class Election(Wrapper):
 
         Raises:
             TypeError: The value is neither str nor bytes, or a time is none.
-            ValueError: A time is out of range.
+            ValueError: A time is out of range, or the value is no valid text.
         """
         self._shape.campaign(value, timeout=timeout, max_hold=max_hold)
         return HoldBlock(self, lambda own: own.campaign(value, timeout=timeout, max_hold=max_hold))
@@ -120,7 +120,8 @@ class Election(Wrapper):
             BackendError: The server refused.
             ClientClosedError: The client was closed.
             TypeError: The value is neither str nor bytes, or the timeout is no time.
-            ValueError: The timeout is negative or NaN; nothing was sent.
+            ValueError: The timeout is negative or NaN, or the value is no valid text; nothing was
+                sent.
         """
         outcome: Leadership = self._acquire(lambda own: own.acquire(value, timeout=timeout))
         return outcome

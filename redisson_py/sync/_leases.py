@@ -201,6 +201,7 @@ class Leadership(FencedLease):
             BackendError: It refused, for example, in etcd, a value of more than 1.5 MiB.
             ClientClosedError: The client was closed.
             TypeError: The value is neither str nor bytes.
+            ValueError: It is no valid text. Nothing was sent.
         """
         self._call(lambda own: own.proclaim(value))
 

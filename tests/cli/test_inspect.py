@@ -346,7 +346,9 @@ async def test_what_is_done_once(server_url: str, clients: ClientFactory) -> Non
     (once,) = await inspected(server_url, "k")
     assert (once["kind"], once["holders"]) == ("once", [])
     assert 0 < once["kept"] <= 600
-    assert once["keys"] == [f"redisson_py:once:{{k}}:{each}" for each in ("record", "token")]
+    assert once["keys"] == [
+        f"{each}:redisson_py:once:{{k}}" for each in ("redisson_py:record", "redisson_lock_token")
+    ]
     text = (await run("inspect", "k", "--url", server_url)).stdout
     assert re.match(r"k: once, done, kept for \d+\.\d s\n", text)
     # Nobody holds it: neither lists it, nor takes one of its keys for a lock.

@@ -52,10 +52,15 @@ def test_a_derived_key_leads_back_to_its_name(
     assert found == [(key, family) for key in NAMES]
 
 
+@pytest.mark.parametrize("key", [*NAMES, b"{k}", b":{k}", b":k", b"{k}:record"])
+def test_a_run_leads_back_to_its_name_whatever_that_is(key: bytes) -> None:
+    assert resource_of(_keys.once(key)) == (key, "once")
+
+
 @pytest.mark.parametrize(
     "key",
     [b"k", b"session:timeout", b"redisson_py:client:x", b"{k}:redisson_py:units", b":timeout"]
-    + [_keys.suffixed(_keys.once(b"k"), each) for each in (b"record", b"token")]
+    + [each(_keys.once(b"k")) for each in (_keys.once_record, _keys.fencing_token)]
     + [_keys.tombstone(_keys.once(b"k"), "a:1"), _keys.waiting_clients(_keys.once(b"k"))],
 )
 def test_other_keys_lead_nowhere(key: bytes) -> None:

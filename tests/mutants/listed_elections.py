@@ -165,4 +165,12 @@ ELECTIONS = (
         "        if store:\n            store.observe",
         (f"{_OBSERVE}::test_cancelled_while_it_asks_it_watches_nothing_later",),
     ),
+    Mutant(
+        "an observer asks before it listens to the next change",
+        "an observer costs two reads for each change",
+        "redisson_py/locks/election.py",
+        "return self._news is not None",
+        "return False",
+        (f"{_IN_REDIS}::test_a_change_costs_an_observer_two_looks",),
+    ),
 )

@@ -38,7 +38,7 @@ from tests.support.cancellation_sweep import Probe, sweep
 from tests.support.lost_reply_calls import notice_soon
 from tests.support.scripts.calls import LEASE, TOMBSTONE, A, B, Scripts, everything
 from tests.support.streams import answered, stream_of
-from tests.support.waiting import set_safety_poll
+from tests.support.waiting import set_safety_poll, until_listening
 
 on_a_cluster_too = pytest.mark.also("cluster")
 
@@ -203,6 +203,21 @@ async def test_an_observer_sees_that_a_lease_has_ended(
         await redis.pexpire("e", 500)
         await scripts.run("proclaim", value="two", number=7)
         await observer.saw_last(None)
+
+
+async def test_a_change_costs_an_observer_two_looks(client: Redisson, redis: Redis) -> None:
+    """The look that a message is for, and one in case another came before it listened again."""
+    election, scripts = client.get_election("e"), await _scripts(redis)
+    await scripts.acquire(lease_ms=600_000)
+    async with Observer(election) as observer:
+        await observer.saw("one")
+        await until_listening(client)
+        before = client.statistics().commands_sent
+        for number in range(5):
+            await scripts.run("proclaim", value=str(number), number=number + 1)
+            await observer.saw_last(str(number))
+            await until_listening(client)
+        assert client.statistics().commands_sent - before <= 2 * 5
 
 
 async def test_an_observer_hears_that_a_leader_was_deposed(

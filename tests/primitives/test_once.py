@@ -25,7 +25,7 @@ from tests.fixtures.client import ClientFactory
 from tests.support.waiting import until, until_async, until_listening, until_waiting
 
 KEY = "redisson_py:once:{k}"
-RECORD = f"{KEY}:record"
+RECORD = f"redisson_py:record:{KEY}"
 MIB = 1 << 20
 
 
@@ -49,6 +49,24 @@ async def in_a_task(once: Once) -> tuple[bool, object]:
     return await asyncio.create_task(enter(once))
 
 
+class TestNames:
+    """Names come from outside, as idempotency keys do: none may reach another's keys."""
+
+    @pytest.mark.parametrize("other", ["{k}", "{k}:record", "{k}:token", ":{k}", "record:{k}"])
+    async def test_no_two_names_share_keys(
+        self, client: Redisson, redis: Redis, once: Once, other: str
+    ) -> None:
+        async with asyncio.timeout(20), client.get_once(other) as running:
+            assert await asyncio.create_task(once.run(lambda: "of k")) == "of k"
+            await running.complete("of the other")
+        assert await asyncio.create_task(once.run(lambda: "again")) == "of k"
+        assert await redis.pttl(RECORD) > 86_000_000
+
+    async def test_a_name_in_braces_has_a_result_of_its_own(self, client: Redisson) -> None:
+        assert await client.get_once("k").run(lambda: "of k") == "of k"
+        assert await client.get_once("{k}").run(lambda: "of {k}") == "of {k}"
+
+
 class TestBlocks:
     async def test_the_first_runs_it_and_the_others_get_its_result(
         self, client: Redisson, far: Redisson, once: Once
@@ -65,6 +83,7 @@ class TestBlocks:
             await until_waiting(client, 1)
             await running.complete(b"paid")
             assert (running.done, running.result) == (True, b"paid")
+            assert repr(running) == "<OnceLease of once 'k': done>"
             # They need not wait for the end of this block.
             assert await asyncio.gather(*waiting) == [(True, b"paid")] * 3
         assert await in_a_task(once) == (True, b"paid")
@@ -378,7 +397,7 @@ class TestKeeping:
         self, client: Redisson, redis: Redis
     ) -> None:
         async with client.get_once("k", keep=60):
-            assert 60_000 < await redis.pttl(f"{KEY}:token") <= 90_000
+            assert 60_000 < await redis.pttl(f"redisson_lock_token:{KEY}") <= 90_000
 
 
 async def _gone(redis: Redis) -> bool:

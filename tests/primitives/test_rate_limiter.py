@@ -384,6 +384,7 @@ class TestWaiting:
         waiting = [start(limiter, timeout=0.05) for _ in range(3)]
         for each in await asyncio.gather(*waiting, return_exceptions=True):
             assert isinstance(each, AcquireTimeoutError)
+            assert re.search(r"retry in \d+\.\d{3} s$", str(each))
         refused = await limiter.try_acquire(timeout=0.05)
         assert not refused
         assert refused.retry_after > LONG - 60

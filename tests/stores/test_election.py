@@ -130,6 +130,10 @@ async def test_what_is_refused(election: Election, client: Any) -> None:
                 await election.acquire(wrong)
             with pytest.raises(TypeError, match="value must be str or bytes"):
                 await leadership.proclaim(wrong)
+        with pytest.raises(ValueError, match="value is not valid text"):
+            election.campaign("\ud800")
+        with pytest.raises(ValueError, match="value is not valid text"):
+            await leadership.proclaim("\ud800")
     with pytest.raises(ValueError, match="max_hold"):
         election.campaign("one", max_hold=0)
     with pytest.raises(ValueError, match="timeout"):

@@ -30,9 +30,10 @@ _CLOSED = re.compile(rb"(?:\\.|\[(?:\\.|[^\]\\])*\]|[^\\\[])*", re.DOTALL)
 _REDISSON_PY = b":redisson_py:"
 _PREFIXES: dict[bytes, Family] = {b"redisson_lock_timeout:": "lock"}
 _CLIENTS = b":redisson_py:clients"
-#: Where a run has its keys; those that end so are no locks, and are there for all that is done.
+#: Where a run has its lock.
 _ONCE = b"redisson_py:once:"
-_BESIDE_RUN = (b"}:record", b"}:token")
+#: Hashes with such keys are no locks of users.
+_ONCE_KEYS = (_ONCE, b"redisson_py:record:")
 _SUFFIXES: dict[bytes, Family] = {
     # Before that of a rate limiter, which it ends with.
     b":redisson_py:permits": "semaphore",
@@ -112,8 +113,8 @@ def resource_of(key: bytes) -> Resource | None:
     """Return the resource that a derived key belongs to; None for any other key."""
     if key.startswith(_ONCE):
         tagged = key.removeprefix(_ONCE)
-        beside = tagged.endswith(_BESIDE_RUN) or _REDISSON_PY in tagged
-        return None if beside else Resource(_without_braces(tagged), "once")
+        name = tagged[1:] if tagged.startswith(b":") else _without_braces(tagged)
+        return None if _REDISSON_PY in tagged else Resource(name, "once")
     for start, family in _PREFIXES.items():
         if key.startswith(start):
             return Resource(_without_braces(key.removeprefix(start)), family)
@@ -184,7 +185,9 @@ async def _locks(asker: Asker, keys: Iterable[bytes], names: Names) -> list[Reso
     maybe = [
         key
         for key in keys
-        if _REDISSON_PY not in key and not key.startswith(_ONCE) and names.name(key) is not None
+        if _REDISSON_PY not in key
+        and not key.startswith(_ONCE_KEYS)
+        and names.name(key) is not None
     ]
     fields = await asker.ask_all([_one_field(key) for key in maybe])
     for field in fields:

@@ -51,13 +51,9 @@ class OnceCommands(FencedLockCommands):
         """The queue of the clients that wait: none, for they all leave when it is done."""
 
     @property
-    def _token_key(self) -> bytes:
-        return _keys.suffixed(self.key, b"token")
-
-    @property
     def record(self) -> bytes:
         """The key of the record that it is done."""
-        return _keys.suffixed(self.key, b"record")
+        return _keys.once_record(self.key)
 
     @property
     def keys(self) -> tuple[bytes, ...]:
