@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -33,6 +34,7 @@ EVERY_KIND = KINDS | STORE_KINDS | ONCE_KINDS
 #: Of each other store, the kind of the heart, and the file: `test-more` runs the rest.
 HEART_KINDS = [STORE_KINDS[f"fenced_lock_in_{store}"] for store in STORES if store != "redis"]
 HEART_FILE = "test_acquire_release.py"
+_DECORATORS = Path(__file__).with_name("test_decorator.py")
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
@@ -64,8 +66,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def _decorates(item: pytest.Item) -> bool:
     """Return whether a test decorates with a kind that does not decorate."""
+    # Tests of other folders have kinds of their own.
+    if item.path != _DECORATORS:
+        return False
     _, kind = _about(item)
-    return item.path.name == "test_decorator.py" and kind is not None and not kind.decorates
+    return kind is not None and not kind.decorates
 
 
 def _about(item: pytest.Item) -> tuple[str, Kind | None]:

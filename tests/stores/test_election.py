@@ -147,11 +147,9 @@ async def test_what_is_refused(election: Election, client: Any) -> None:
 
 @pytest.mark.usefixtures("no_polls")
 async def test_candidates_are_elected_in_the_order_in_which_they_came(
-    election: Election, others: Election, backend: Backend
+    election: Election, others: Election
 ) -> None:
     """Those of one client stand beside each other on the server, each with its value."""
-    if backend.polls:
-        pytest.skip("who polls first comes first")
     led: list[bytes] = []
 
     async def campaign(one: Election, value: str) -> int:
