@@ -294,7 +294,8 @@ class Once(LockOf[OnceLease]):
     that lost the write, after an eviction or FLUSHALL; an order among those that wait.
 
     Cost: if it is not done, three round trips: to enter, to complete, to release. One if it is
-    done. Each task that waits asks once when it is done, and never polls.
+    done. Each task that waits asks once when it is done, and never polls; each gets the result over
+    the connection of its client, so keep it small where many wait.
 
     Cancellation: a cancelled `async with` holds nothing; a cancelled `complete` is carried out.
     Times are in seconds, and errors those of `acquire` and `release` of a lock. The current task

@@ -115,7 +115,8 @@ class Once(LockOf[OnceLease]):
     that wait.
 
     Cost: if it is not done, three round trips: to enter, to complete, to release. One if it is
-    done. Each thread that waits asks once when it is done, and never polls.
+    done. Each thread that waits asks once when it is done, and never polls; each gets the
+    result over the connection of its client, so keep it small where many wait.
 
     Interruption: an interrupted `with` holds nothing; an interrupted `complete` is carried out.
     Times are in seconds, and errors those of `acquire` and `release` of a lock. The current
