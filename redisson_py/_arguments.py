@@ -72,11 +72,26 @@ _OURS: Mapping[str, tuple[str, str]] = {
     "permits": ("the number of permits", "get_semaphore()"),
     "reentrant": ("whether the holder may acquire it again", "get_lock() and get_fair_lock()"),
 }
-#: What they are in a rate limiter, which holds nothing.
-_OF_RATES: Mapping[str, str] = {
-    "timeout": "timeout=, the time to wait, is an argument of acquire() and try_acquire()",
-    "lease_time": "a unit comes back per= seconds after it was taken; write per=",
-    "permits": "write rate=, the number of units in each interval",
+#: What to say about them where they mean something else, by the method that is called.
+_ELSEWHERE: Mapping[str, Mapping[str, str]] = {
+    "get_rate_limiter": {
+        "timeout": "timeout=, the time to wait, is an argument of acquire() and try_acquire()",
+        "lease_time": "a unit comes back per= seconds after it was taken; write per=",
+        "permits": "write rate=, the number of units in each interval",
+        _BLOCKING: "acquire() waits, and try_acquire() asks once and returns an Admission, which"
+        " is false if it was refused",
+    },
+    "get_election": {
+        "timeout": "timeout=, the time to wait, is an argument of campaign() and acquire()",
+        "lease_time": "a leadership is renewed until its end; campaign() has max_hold=",
+        "max_hold": "max_hold=, the time to lead at most, is an argument of campaign()",
+        "value": "value is an argument of campaign() and acquire()",
+        _BLOCKING: "acquire() waits, and with timeout=0 it asks once",
+    },
+    "get_once": {
+        "lease_time": "keep= is the time for which it is remembered that it is done, lease_time= of"
+        " hold() the time to run it (without it, the lease is renewed)",
+    },
 }
 _WAITED_FOR = ("get_latch", "get_barrier")
 _WITHOUT_LEASE_TIME = (*_WAITED_FOR, "get_semaphore", "acquire", "try_acquire", "hold")
@@ -161,11 +176,12 @@ def _listed(parameters: Mapping[str, inspect.Parameter]) -> str:
 
 def _advice(word: str, name: str, parameters: Mapping[str, inspect.Parameter]) -> str:
     """Return what to write instead of an argument that a method does not have."""
+    ours = RENAMED.get(word, word)
+    for each in (word, ours, WITHOUT.get(word, "")):
+        if each in (elsewhere := _ELSEWHERE.get(name, {})):
+            return elsewhere[each]
     if word in WITHOUT:
         return WITHOUT[word]
-    ours = RENAMED.get(word, word)
-    if name == "get_rate_limiter" and ours in _OF_RATES:
-        return _OF_RATES[ours]
     if ours in _OURS:
         meaning, where = _OURS[ours]
         if ours in parameters:

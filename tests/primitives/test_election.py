@@ -205,6 +205,25 @@ async def test_an_observer_sees_that_a_lease_has_ended(
         await observer.saw_last(None)
 
 
+@pytest.mark.parametrize(
+    ("word", "advice"),
+    [
+        ("timeout", "an argument of campaign() and acquire()"),
+        ("value", "an argument of campaign() and acquire()"),
+        ("max_hold", "an argument of campaign()"),
+        ("ttl", "campaign() has max_hold="),
+        ("blocking", "with timeout=0 it asks once"),
+    ],
+)
+async def test_an_argument_that_another_call_takes(
+    client: Redisson, word: str, advice: str
+) -> None:
+    make: Any = client.get_election
+    with pytest.raises(TypeError) as refused:
+        make("e", **{word: 5})
+    assert advice in str(refused.value)
+
+
 async def test_a_change_costs_an_observer_two_looks(client: Redisson, redis: Redis) -> None:
     """The look that a message is for, and one in case another came before it listened again."""
     election, scripts = client.get_election("e"), await _scripts(redis)

@@ -221,6 +221,12 @@ class TestCompleting:
         assert await redis.exists(RECORD) == 0
         assert not running.done
 
+    @pytest.mark.parametrize("word", ["ttl", "expire", "lease_time"])
+    async def test_a_time_of_another_library(self, client: Redisson, word: str) -> None:
+        make: Any = client.get_once
+        with pytest.raises(TypeError, match="keep= is the time"):
+            make("k", **{word: 5})
+
     async def test_a_late_one_records_nothing_beside_who_runs_it_now(
         self, clients: ClientFactory, redis: Redis, once: Once
     ) -> None:

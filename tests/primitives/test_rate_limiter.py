@@ -322,6 +322,7 @@ class TestInputs:
             ({"blocking_timeout": 5}, "argument of acquire() and try_acquire()"),
             ({"ttl": 5}, "write per="),
             ({"limit": 5}, "write rate="),
+            ({"blocking": False}, "returns an Admission"),
             ({"rates": 5}, "did you mean 'rate'?"),
             ({"on_lost": "raise"}, "Redisson.from_url(url, on_lost=...)"),
         ],
