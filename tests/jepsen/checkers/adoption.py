@@ -13,13 +13,14 @@ def adoption(history: History, facts: Facts) -> Verdict:
 
     The value of an `acquire` that adopts is the owner of the giver; that of others is nothing. That
     nobody else had the lock in between is what `fencing` looks at: somebody who came before the
-    adopter has a greater token.
+    adopter has a greater token. Tasks to which a client passes a hold have one owner, and a token
+    each: the last of them is the giver.
     """
     found: list[Violation] = []
     looked_at = 0
     for obj, ops in history.by_object("acquire").items():
         grants = [op for op in ops if op.out == "ok" and op.fence is not None]
-        givers = {op.owner: op for op in grants}
+        givers = {op.owner: op for op in sorted(grants, key=lambda op: op.fence or 0)}
         adopters: dict[str, Op] = {}
         for op in grants:
             if op.value is None:

@@ -170,6 +170,10 @@ def test_a_hold_is_adopted_once_and_with_its_token() -> None:
     fine("adoption", giver, adopter, refused)
     rule = "an adopter of x has another token than its giver"
     broken("adoption", rule, giver, acquire("b", 20, 30, fence=6, value="a"))
+    # It was passed to a task that had asked before, which gave it away with its own token.
+    passed = acquire("p", 0, 18, fence=6, owner="a")
+    fine("adoption", passed, giver, acquire("b", 20, 30, fence=6, value="a"))
+    broken("adoption", rule, passed, giver, adopter)
     # Somebody who came in between has a greater token.
     between = acquire("d", 12, 15, fence=6)
     broken("fencing", "a later grant of x has a smaller token", giver, between, adopter)
