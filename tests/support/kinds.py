@@ -55,7 +55,7 @@ class Kind:
         fenced: Whether its leases have a fencing token.
         stay_taken: Whether a block may have a `min_hold`.
         decorates: Whether it may stand above a function.
-        stored_as: The key of its holders in Redis, with `{}` for its name.
+        stored_as: Returns the key of its holders in Redis.
         shown: What another client sees in place of the owner, if the store does not keep that.
     """
 
@@ -76,12 +76,12 @@ class Kind:
     fenced: bool = False
     stay_taken: bool = True
     decorates: bool = True
-    stored_as: str = "{}"
+    stored_as: Callable[[str], str] = str
     shown: str = ""
 
     def key(self, name: str = "k") -> str:
         """Return the key of the holders of a name in Redis."""
-        return self.stored_as.format(name)
+        return self.stored_as(name)
 
     def one(self, client: Client, name: str = "") -> Any:
         """Return one of this kind, of one permit if it has permits, on the server of a client."""
@@ -226,6 +226,10 @@ STORE_KINDS: dict[str, Kind] = {
         stay_taken=False,
     ),
 }
+def _key_of_once(name: str) -> str:
+    return f"redisson_py:once::{name}" if "{" in name else f"redisson_py:once:{{{name}}}"
+
+
 #: What is done once, as the lock of who runs it. Cancellation and lost answers have tests of their
 #: own, which also know of its record.
 ONCE_KINDS: dict[str, Kind] = {
@@ -236,7 +240,7 @@ ONCE_KINDS: dict[str, Kind] = {
         fenced=True,
         stay_taken=False,
         decorates=False,
-        stored_as="redisson_py:once:{{{}}}",
+        stored_as=_key_of_once,
     ),
 }
 ONCE_KINDS["once_in_postgres"] = replace(ONCE_KINDS["once"], store="postgres")
