@@ -226,6 +226,8 @@ STORE_KINDS: dict[str, Kind] = {
         stay_taken=False,
     ),
 }
+
+
 def _key_of_once(name: str) -> str:
     return f"redisson_py:once::{name}" if "{" in name else f"redisson_py:once:{{{name}}}"
 
