@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 --! script   rate_limiter.undo
---! version  2
+--! version  3
 --! keys     value:string client_value:string permits:zset client_permits:zset undone:zset
 --! args     id:str units:int undone_ms:int channel:str
 --! returns  1 = it was admitted, and is not any more | 0 = it was not
@@ -25,6 +25,8 @@ if redis.call('ZSCORE', KEYS[4], member) then
 end
 redis.call('ZSCORE', undone, id)
 local counted = value and redis.call('EXISTS', value) == 1
+-- Below Redis 7 a full server takes what needs memory only in a script that has written already.
+redis.call('PEXPIRE', undone, string.format('%.0f', undone_ms))
 if counted then
   -- Changes nothing, but would be refused as the one below.
   redis.call('INCRBY', value, '0')
@@ -33,10 +35,8 @@ if value then
   redis.call('PUBLISH', channel, '1')
   redis.call('ZREM', permits, '')
 end
--- PEXPIRE first: below Redis 7 a full server takes ZADD only in a script that has written already.
 local time = redis.call('TIME')
 local present = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
-redis.call('PEXPIRE', undone, string.format('%.0f', undone_ms))
 redis.call('ZREMRANGEBYSCORE', undone, '-inf', string.format('%.0f', present))
 redis.call('ZADD', undone, string.format('%.0f', present + undone_ms), id)
 redis.call('PEXPIRE', undone, string.format('%.0f', undone_ms))

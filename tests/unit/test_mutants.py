@@ -32,6 +32,7 @@ def test_the_tests_of_each_exist_and_run_the_code_instead_of_reading_it() -> Non
         for test in mutant.tests:
             assert not test.startswith(_READERS), mutant.name
             file, _, name = test.partition("[")[0].partition("::")
+            name = name.rpartition("::")[2]
             text = (ROOT / file).read_text("utf-8")
             assert re.search(rf"def {name or 'test_'}", text), (mutant.name, test)
 
