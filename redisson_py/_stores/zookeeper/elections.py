@@ -104,10 +104,16 @@ class Elections:
                 bell.ring(name, owner)
 
     def observe(self, observer: tuple[str, str], seen: Sighting) -> None:
-        """Arm an observer, if watches were set before it looked, and none has fired since."""
+        """Arm an observer, if watches were set before it looked, and none has fired since.
+
+        If one has, it rang for nobody who is armed now: it rings again.
+        """
         name, owner = observer
         observed = self._observed.setdefault(name, _Observed())
         observed.observers[owner] = seen.key == observed.mark
+        bell: Bell | None = self._contenders.bell
+        if seen.key and seen.key != observed.mark and bell is not None:
+            bell.ring(name, owner)
 
     def observes(self, observer: tuple[str, str]) -> bool:
         """Return whether a change will ring for an observer."""
